@@ -123,7 +123,7 @@ impl Upkeep {
                 // Nothing was sent, which is no archive.
                 Ok(_) | Err(NotUnpacked::Refused(_)) => Ok(()),
                 Err(
-                    error @ (NotUnpacked::AlmostFull
+                    error @ (NotUnpacked::AlmostFull(_)
                     | NotUnpacked::Killed(_)
                     | NotUnpacked::Unconfined(_)),
                 ) => Err(error.to_string()),

@@ -1,28 +1,27 @@
 //! The volume of the work directory, and requests that wait for its space.
 
+mod memory;
 mod space;
 mod thread;
+mod turn;
 
 use std::{
-    fs::File,
     io,
-    os::fd::{AsRawFd, OwnedFd},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use cmp_sandbox::LastPart;
-use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, memfd_create};
+use cmp_sandbox::{AlmostFull, LastPart, Marks};
 use thiserror::Error;
 use tokio::{
     sync::{Mutex, watch},
     time::{Instant, sleep},
 };
 
-pub use self::space::Space;
-use self::space::size;
-pub(crate) use self::thread::FileThread;
+pub(crate) use self::{memory::sealable, thread::FileThread};
+pub use self::{space::Space, turn::NoTurn};
+use self::{space::size, turn::TurnFile};
 use crate::budget::Budget;
 
 /// Longest wait of a request for space; others that end give theirs back.
@@ -48,13 +47,8 @@ pub struct WorkVolume {
     /// The last answer to a request. The lock is held while one is asked for.
     answer: Arc<Mutex<Option<Answer>>>,
     /// Locked by the one request that uses the last space of a volume in memory.
-    turn: Option<Arc<OwnedFd>>,
+    turn: Option<Arc<TurnFile>>,
 }
-
-/// The turn of a request to use the last space of the volume, once its worker has locked
-/// this open file description, until it ends. Cheap to clone.
-#[derive(Clone, Debug)]
-pub(crate) struct LastSpace(pub(crate) Arc<OwnedFd>);
 
 /// An answer that requests share.
 #[derive(Clone, Copy, Debug)]
@@ -79,9 +73,8 @@ impl WorkVolume {
 
     /// The same with no more space than the memory of all requests, if the volume is
     /// in memory.
-    #[must_use]
-    pub fn within(self, budget: watch::Receiver<Budget>) -> Self {
-        Self { budget: Some(budget), turn: lockable().ok().map(Arc::new), ..self }
+    pub fn within(self, budget: watch::Receiver<Budget>) -> Result<Self, NoTurn> {
+        Ok(Self { budget: Some(budget), turn: Some(Arc::new(TurnFile::create()?)), ..self })
     }
 
     /// The directory.
@@ -149,47 +142,57 @@ impl WorkVolume {
         }
     }
 
-    /// The turn of a new request to use the last part, if the volume is in memory.
-    pub(crate) fn turn(&self) -> Option<LastSpace> {
-        let file = self.turn.as_ref().filter(|_| self.memory().is_some())?;
-        // Without the file, the worker cannot take the turn, and only waits.
-        open_again(file).ok().map(|opened| LastSpace(Arc::new(opened)))
+    /// The last part for a new request that unpacks an archive, if the volume is in memory.
+    ///
+    /// It is for one request at a time, until that one ends: requests that need more
+    /// together than there is would otherwise all fail.
+    pub(crate) async fn last_part(
+        &self,
+        deadline: Option<std::time::Instant>,
+    ) -> Result<Option<LastPart>, NoTurn> {
+        let Some((memory, file)) = self.memory().zip(self.turn.as_ref()) else { return Ok(None) };
+        let turn = Arc::new(file.open()?);
+        Ok(Some(LastPart { marks: self.marks(memory, deadline).await, turn }))
     }
 
-    /// Limits of free space for a request that unpacks an archive, if the volume is in
-    /// memory.
-    ///
-    /// The last part of the space is for one request, until it ends: requests that
-    /// need more together than there is would otherwise all fail.
-    pub(crate) async fn last_part(&self, deadline: Option<std::time::Instant>) -> Option<LastPart> {
-        let memory = self.memory()?;
+    async fn marks(&self, memory: u64, deadline: Option<std::time::Instant>) -> Marks {
         let space = self.recent().await.unwrap_or(Space::all_of(memory));
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let left = deadline.map(|at| at.saturating_duration_since(Instant::now().into_std()));
-        Some(LastPart {
+        Marks {
             memory,
             mark: space.last_part(),
             least: space.least(),
             wait_ms: milliseconds(TURN_WAIT),
             left_ms: left.map(milliseconds),
-        })
+        }
     }
 
-    /// The error of a request that could not use the last part.
-    pub(crate) async fn almost_full(&self) -> FullVolume {
+    /// The error of a request that could not use the last part, or has used it up.
+    pub(crate) async fn almost_full(&self, reason: AlmostFull) -> FullVolume {
+        if let Some(written) = reason.used_up {
+            return FullVolume(format!(
+                "{NOT_UNPACKED}, because the work volume {} has no space for the rest of it: this \
+                 request had the turn to use the last space, and its files took {}: {}: {ENLARGE}, \
+                 or unpack less with spec.workspace.include",
+                self.path.display(),
+                size(written),
+                self.say().await,
+            ));
+        }
         let space = self.space().await.ok();
         let low = space.map_or_else(
             || "the last part is for one request at a time".to_owned(),
             |space| format!("less than {} are free", size(space.last_part())),
         );
-        self.low("the archive was not unpacked", &low, TURN_WAIT).await
+        self.low(NOT_UNPACKED, &low, TURN_WAIT).await
     }
 
     /// `wait` is the longest time for others to give space back.
     async fn low(&self, failure: &str, low: &str, wait: Duration) -> FullVolume {
         FullVolume(format!(
             "{failure}, because the work volume {} is almost full: {low}, and a \
-             request waits at most {} s for space: {}: {REMEDY}",
+             request waits at most {} s for space: {}: {ENLARGE}, or {LOWER}",
             self.path.display(),
             wait.as_secs(),
             self.say().await,
@@ -200,7 +203,7 @@ impl WorkVolume {
     #[must_use]
     pub async fn full(&self, cause: &str) -> FullVolume {
         FullVolume(format!(
-            "{cause}: the work volume {} is full: {}: {REMEDY}",
+            "{cause}: the work volume {} is full: {}: {ENLARGE}, or {LOWER}",
             self.path.display(),
             self.say().await
         ))
@@ -211,33 +214,15 @@ impl WorkVolume {
     }
 }
 
-/// A new open file description: a copy of the descriptor would be the same one.
-fn open_again(file: &OwnedFd) -> io::Result<OwnedFd> {
-    // Without separate UIDs, an archive that takes over its worker can change the mode.
-    fchmod(file, Mode::RUSR)?;
-    Ok(File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?.into())
-}
-
-/// A file that can be locked and not changed.
-fn lockable() -> io::Result<OwnedFd> {
-    let file = memfd_create("turn", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    fcntl_add_seals(
-        &file,
-        SealFlags::GROW | SealFlags::SHRINK | SealFlags::WRITE | SealFlags::SEAL,
-    )?;
-    Ok(file)
-}
+/// Beginning of errors.
+const NOT_UNPACKED: &str = "the archive was not unpacked";
 
 /// The user's options.
-const REMEDY: &str = "raise the volume's size (in memory also the container's memory limit), or \
-                      lower --max-disk, --max-files or --max-requests";
+const ENLARGE: &str = "raise the volume's size (in memory also the container's memory limit)";
+const LOWER: &str = "lower --max-disk, --max-files or --max-requests";
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
-    use rustix::fs::{FlockOperation, flock, fstat};
-
     use super::*;
 
     #[tokio::test]
@@ -252,47 +237,20 @@ mod tests {
 
     fn in_memory(is_so: bool) -> WorkVolume {
         let budget = Budget { in_memory: is_so, ..Budget::default() };
-        WorkVolume::new("/".into()).within(watch::channel(budget).1)
-    }
-
-    #[test]
-    fn one_request_at_a_time_has_the_turn() {
-        let volume = in_memory(true);
-        let take = |LastSpace(turn): &LastSpace| {
-            flock(turn.as_ref(), FlockOperation::NonBlockingLockExclusive).is_ok()
-        };
-        let [first, second] = [(); 2].map(|()| volume.turn().unwrap());
-        let workers = first.0.try_clone().unwrap();
-        assert!(take(&first) && !take(&second));
-        drop(first);
-        assert!(!take(&second), "the worker of the first request still has it");
-        drop(workers);
-        assert!(take(&second));
-        assert!(in_memory(false).turn().is_none());
-    }
-
-    #[test]
-    fn a_worker_cannot_spoil_the_file_of_the_turn() {
-        let volume = in_memory(true);
-        let LastSpace(turn) = volume.turn().unwrap();
-        // It can do this only if it has the supervisor's UID.
-        fchmod(&turn, Mode::RWXU).unwrap();
-        let path = format!("/proc/self/fd/{}", turn.as_raw_fd());
-        let opened = File::options().write(true).open(path);
-        assert!(opened.and_then(|mut file| file.write(b"x")).is_err());
-        fchmod(&turn, Mode::empty()).unwrap();
-        let LastSpace(next) = volume.turn().unwrap();
-        assert_eq!(Mode::from_raw_mode(fstat(&next).unwrap().st_mode), Mode::RUSR);
+        WorkVolume::new("/".into()).within(watch::channel(budget).1).unwrap()
     }
 
     #[tokio::test]
     async fn a_request_without_a_deadline_waits_for_the_turn_as_well() {
         let volume = in_memory(true);
-        let last_part = volume.last_part(None).await.unwrap();
-        assert_eq!((last_part.wait_ms, last_part.left_ms), (30_000, None));
-        let last_part = volume.last_part(Some(std::time::Instant::now())).await.unwrap();
-        assert_eq!(last_part.left_ms, Some(0));
-        assert_eq!(in_memory(false).last_part(None).await, None);
+        let marks = async |volume: &WorkVolume, deadline| {
+            Some(volume.last_part(deadline).await.unwrap()?.marks)
+        };
+        let waits = marks(&volume, None).await.unwrap();
+        assert_eq!((waits.wait_ms, waits.left_ms), (30_000, None));
+        let late = marks(&volume, Some(std::time::Instant::now())).await.unwrap();
+        assert_eq!(late.left_ms, Some(0));
+        assert_eq!(marks(&in_memory(false), None).await, None);
     }
 
     #[tokio::test]
@@ -309,6 +267,16 @@ mod tests {
         let volume = WorkVolume::new("/".into());
         let text = volume.full("mkdir: no space left on device").await.to_string();
         assert!(text.starts_with("mkdir: no space left on device: the work volume / is full: "));
-        assert!(text.contains(" free") && text.ends_with(REMEDY), "{text}");
+        assert!(text.contains(" free") && text.ends_with(LOWER), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_request_that_fills_the_volume_alone_is_not_told_to_wait() {
+        let volume = WorkVolume::new("/".into());
+        let text = volume.almost_full(AlmostFull { used_up: Some(57 << 20) }).await.to_string();
+        assert!(text.contains("its files took 57 MiB: ") && !text.contains("waits"), "{text}");
+        assert!(!text.contains("--max-requests"), "{text}");
+        let text = volume.almost_full(AlmostFull { used_up: None }).await.to_string();
+        assert!(text.contains("a request waits at most 30 s for space"), "{text}");
     }
 }

@@ -93,6 +93,7 @@ fn received(error: &ReceiveError) -> Cause {
         ReceiveError::Deadline(_)
         | ReceiveError::Stream(_)
         | ReceiveError::Full(_)
+        | ReceiveError::NoTurn(_)
         | ReceiveError::Unconfined(_) => Cause::default(),
     }
 }

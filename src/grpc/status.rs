@@ -165,7 +165,7 @@ fn not_received(error: &ReceiveError) -> Account {
         ReceiveError::Killed { excess: Some(_), .. } => Outcome::ResourceLimit,
         ReceiveError::Killed { excess: None, .. } => Outcome::Signaled,
         ReceiveError::Full(_) => Outcome::VolumeFull,
-        ReceiveError::Unconfined(_) => Outcome::Sandbox,
+        ReceiveError::NoTurn(_) | ReceiveError::Unconfined(_) => Outcome::Sandbox,
         ReceiveError::Stream(BrokenStream::NoChunk)
         | ReceiveError::Checksum
         | ReceiveError::Large { .. }

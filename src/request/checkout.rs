@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cmp_sandbox::{Lease, NotUnpacked};
+use cmp_sandbox::{LastPart, Lease, NotUnpacked};
 
 use super::{
     defaults::CommandDefaults,
@@ -11,7 +11,7 @@ use super::{
     progress::RequestContext,
     receive_error::ReceiveError,
 };
-use crate::volume::{LastSpace, WorkVolume};
+use crate::volume::WorkVolume;
 
 /// The files of a request, which its worker may still unpack.
 ///
@@ -23,9 +23,9 @@ pub(super) struct Checkout {
     pub(super) defaults: Arc<CommandDefaults>,
     /// `None` if the files are there.
     pub(super) arrival: Option<Arrival>,
-    /// The turn to use the last space of the volume. It ends with the request, while the
-    /// files are being removed.
-    pub(super) turn: Option<LastSpace>,
+    /// The last part of the volume. The turn to use it ends with the request, while the files
+    /// are being removed.
+    pub(super) last_part: Option<LastPart>,
     /// The repository that the request reads, if it has none of its own.
     pub(super) repository: Option<Arc<KeptRepository>>,
 }
@@ -44,7 +44,7 @@ impl Checkout {
     /// The files of a lease, of which there are none yet.
     pub(super) fn new(lease: Lease, defaults: &Arc<CommandDefaults>) -> Self {
         let defaults = Arc::clone(defaults);
-        Self { lease, defaults, arrival: None, turn: None, repository: None }
+        Self { lease, defaults, arrival: None, last_part: None, repository: None }
     }
 
     /// Waits until the archive is unpacked. A full volume is not the archive's fault.
@@ -58,7 +58,7 @@ impl Checkout {
                 context.progress.unpacked = Some(unseen.add_to(unpacked));
                 Ok(())
             }
-            Err(NotUnpacked::AlmostFull) => Err(volume.almost_full().await.into()),
+            Err(NotUnpacked::AlmostFull(reason)) => Err(volume.almost_full(reason).await.into()),
             Err(NotUnpacked::Unconfined(error)) if error.is_full() => {
                 Err(volume.full(&error.to_string()).await.into())
             }

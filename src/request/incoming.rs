@@ -19,7 +19,7 @@ use super::{
     receive_error::{BrokenStream, ReceiveError},
     received::Received,
 };
-use crate::volume::{LastSpace, WorkVolume};
+use crate::volume::WorkVolume;
 
 /// The source of an archive's chunks.
 pub trait ChunkStream: Send {
@@ -92,7 +92,8 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         }
         let killed = checkout.defaults.oom.read();
         let way = kept.way(&self.header, repository);
-        let turn = volume.turn();
+        let deadline = &context.deadline;
+        let last_part = deadline.limit(volume.last_part(deadline.instant())).await??;
         let unpack = Unpack {
             limits: self.limits.unpacked,
             preserve_file_mode: context.plugin.preserve_file_mode,
@@ -100,8 +101,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
             application: self.header.directory.clone(),
             is_decompressed: matches!(way, Way::Kept(_)),
             is_shared: matches!(repository, Repository::New(_)),
-            last_part: context.deadline.limit(volume.last_part(context.deadline.instant())).await?,
-            turn: turn.as_ref().map(|LastSpace(file)| Arc::clone(file)),
+            last_part: last_part.clone(),
         };
         let unpacking = checkout.lease.unpack(unpack);
         let unpacking = context.deadline.limit(unpacking).await??;
@@ -109,7 +109,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         let (files, unseen) = self.fill(files, way, context).await?;
         files.unpacking.complete();
         let arrival = Arrival { unseen, killed, volume: volume.clone() };
-        Ok(Received::new(self.header, Checkout { arrival: Some(arrival), turn, ..checkout }))
+        Ok(Received::new(self.header, Checkout { arrival: Some(arrival), last_part, ..checkout }))
     }
 
     /// Passes the files on in one of the ways, those of a kept archive while the request

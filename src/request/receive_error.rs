@@ -14,7 +14,7 @@ use super::{
 use crate::{
     container::OomKill,
     settings::{MAX_ARCHIVE, MEMORY, STREAM_TIMEOUT},
-    volume::FullVolume,
+    volume::{FullVolume, NoTurn},
 };
 
 /// Bytes that a client must send within the time limit for a stream, unless the
@@ -80,6 +80,9 @@ pub enum ReceiveError {
     /// The work volume has no space for the repository.
     #[error(transparent)]
     Full(#[from] FullVolume),
+    /// The request cannot take its turn to use the last space of the work volume.
+    #[error(transparent)]
+    NoTurn(#[from] NoTurn),
     /// The sandbox failed.
     #[error(transparent)]
     Unconfined(#[from] Unconfined),

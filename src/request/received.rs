@@ -38,8 +38,8 @@ impl Received {
     /// Its lease, and the rest of it with another one.
     pub(super) fn replace_lease(self) -> (Lease, impl FnOnce(Lease) -> Self) {
         let Self { header, checkout } = self;
-        let Checkout { lease, defaults, arrival, turn, repository } = checkout;
-        let with = move |lease| Checkout { lease, defaults, arrival, turn, repository };
+        let Checkout { lease, defaults, arrival, last_part, repository } = checkout;
+        let with = move |lease| Checkout { lease, defaults, arrival, last_part, repository };
         (lease, move |lease| Self::new(header, with(lease)))
     }
 

@@ -38,7 +38,7 @@ pub use self::{
         descriptors::refuse_descriptors,
         exceeded::ExceededLimit,
         file_memory::memory_of_files,
-        last_part::LastPart,
+        last_part::{AlmostFull, LastPart, Marks},
         plan::Cache,
         refusal::{Attempt, KernelLimit, Observed, Refusal},
         shortage::Need,

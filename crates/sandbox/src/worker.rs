@@ -58,6 +58,7 @@ pub use self::{lookup::look_up, modes::closed_by_mode, read_paths::DEFINITIONS};
 use crate::{
     kernel::{fork::SingleThreaded, policy::Policy},
     wire::{
+        last_part::AlmostFull,
         message::{Grants, JobKind, RequestLimits},
         plan::{self, Answer, CanaryResult, Failed, Plan, Reply, Task},
         shared::SharedCaches,
@@ -131,8 +132,8 @@ enum JobError {
     Refused(String),
     /// The volume has no space for the archive.
     Full { text: String, errno: Errno },
-    /// Only the last part of the volume is free, and it is not this request's turn.
-    AlmostFull,
+    /// Too little of a volume in memory is free.
+    AlmostFull(AlmostFull),
 }
 
 /// A job for a tenant, and the channels to report it.
@@ -310,7 +311,7 @@ impl From<JobError> for Answer {
         match error {
             JobError::Refused(text) => Self::Refused(plan::cut(text)),
             JobError::Command(text) => Self::NotStarted(plan::cut(text)),
-            JobError::AlmostFull => Self::AlmostFull(true),
+            JobError::AlmostFull(reason) => Self::AlmostFull(reason),
             JobError::Full { text, errno } => Self::Failed(Failed {
                 step: plan::cut(format!("unpack the archive: {text}")),
                 errno: errno as i32,

@@ -3,11 +3,14 @@
 use std::{fs::File, io::Write};
 
 use cmp_archive::{Entry, EntryCounter, EntryKind, EntryPath, Reader, Sink, UnpackLimits};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::fs::{SealFlags, fcntl_add_seals};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{ArchiveMemory, Checksum, KeptArchive, KeptArchives, Listing, Pages};
-use crate::request::{deadline::Deadline, piece_thread::PieceThread};
+use crate::{
+    request::{deadline::Deadline, piece_thread::PieceThread},
+    volume::sealable,
+};
 
 /// Memory in bytes that an archive takes at a time, ahead of its need.
 const STEP: u64 = 1 << 20;
@@ -39,13 +42,8 @@ impl Maker {
         limits: UnpackLimits,
         deadline: Deadline,
     ) -> Option<Self> {
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::NOEXEC_SEAL;
-        let file = memfd_create("archive", flags).or_else(|_older| {
-            // Before Linux 6.3.
-            memfd_create("archive", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
-        });
         let recorder = Recorder {
-            file: file.ok()?.into(),
+            file: sealable("archive").ok()?.into(),
             length: 0,
             start: 0,
             listing: Listing::default(),

@@ -3,8 +3,7 @@
 use std::{
     io,
     ops::Range,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::Arc,
+    os::fd::{AsFd, BorrowedFd},
 };
 
 use bytes::Bytes;
@@ -17,7 +16,7 @@ use super::{
     output::Termination,
 };
 use crate::wire::{
-    last_part::LastPart,
+    last_part::{AlmostFull, LastPart},
     plan::{Answer, Task, UnpackResult, UnpackTask},
 };
 
@@ -37,11 +36,8 @@ pub struct Unpack {
     pub is_decompressed: bool,
     /// Other leases may read the files, once the lease is [shared](Lease::share).
     pub is_shared: bool,
-    /// The last part of a volume in memory.
+    /// The last part of a volume in memory; `None` for another volume.
     pub last_part: Option<LastPart>,
-    /// The request has the turn to use the last part while this open file description is
-    /// locked with flock(2). Its worker locks it; the lock ends with the last descriptor.
-    pub turn: Option<Arc<OwnedFd>>,
 }
 
 impl Unpack {
@@ -57,7 +53,6 @@ impl Unpack {
             is_decompressed: false,
             is_shared: false,
             last_part: None,
-            turn: None,
         }
     }
 }
@@ -81,10 +76,9 @@ pub enum NotUnpacked {
     /// The archive is refused. The text is Argo CD's if Argo CD has one.
     #[error("{0}")]
     Refused(String),
-    /// So little of the volume is free that only one request goes on, and it was not this
-    /// one's turn in time; or the one that had the turn has used it up.
+    /// Too little of a volume in memory is free.
     #[error("the volume is almost full")]
-    AlmostFull,
+    AlmostFull(AlmostFull),
     /// The worker was killed. The reason, if it is known, is
     /// [`Termination::LimitExceeded`].
     #[error("the worker was killed")]
@@ -106,13 +100,13 @@ impl Lease {
     /// Starts to unpack an archive into the lease's repository. Only possible
     /// once, and before any command.
     pub async fn unpack(&mut self, unpack: Unpack) -> Result<Unpacking<'_>, Unconfined> {
-        let turn = unpack.turn.clone();
+        let last_part = unpack.last_part.clone();
         let worker = self.take_worker();
         let mut worker =
             worker.ok_or_else(|| cannot("unpack an archive")("one is there already"))?;
         let plan = self.bounds().plan(Task::Unpack(unpack.into()));
-        match turn {
-            Some(turn) => worker.tell_with(&plan, turn.as_fd()).await,
+        match last_part {
+            Some(LastPart { turn, .. }) => worker.tell_with(&plan, turn.as_fd()).await,
             None => worker.tell(&plan).await,
         }
         Ok(Unpacking { lease: self, worker })
@@ -130,7 +124,7 @@ impl From<Unpack> for UnpackTask {
             is_decompressed: unpack.is_decompressed,
             is_shared: unpack.is_shared,
             is_volume: unpack.limits.is_volume,
-            last_part: unpack.last_part,
+            last_part: unpack.last_part.map(|part| part.marks),
         }
     }
 }
@@ -181,7 +175,7 @@ impl Lease {
                 Ok(Unpacked { files, bytes, left_out, dangling })
             }
             Some(Answer::Refused(text)) => Err(NotUnpacked::Refused(text)),
-            Some(Answer::AlmostFull(_)) => Err(NotUnpacked::AlmostFull),
+            Some(Answer::AlmostFull(reason)) => Err(NotUnpacked::AlmostFull(reason)),
             Some(Answer::Failed(failed)) => Err(NotUnpacked::Unconfined(failed.into())),
             Some(
                 Answer::Running(_)

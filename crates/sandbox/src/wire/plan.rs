@@ -12,7 +12,11 @@ use std::{
 
 use prost::{Message, Oneof, bytes::Bytes};
 
-use super::{channel, last_part::LastPart, refusal::News};
+use super::{
+    channel,
+    last_part::{AlmostFull, Marks},
+    refusal::News,
+};
 
 /// Longest plan in bytes. Linux limits arguments and environment to 6 MiB.
 const MAX_PLAN: usize = 8 * 1024 * 1024;
@@ -133,9 +137,9 @@ pub(crate) struct UnpackTask {
     /// The limit of bytes is the size of the work volume.
     #[prost(bool, tag = "8")]
     pub(crate) is_volume: bool,
-    /// The last part of a volume in memory.
+    /// Limits of the last part of a volume in memory.
     #[prost(message, optional, tag = "9")]
-    pub(crate) last_part: Option<LastPart>,
+    pub(crate) last_part: Option<Marks>,
 }
 
 /// Become a command.
@@ -207,8 +211,8 @@ pub(crate) enum Answer {
     #[prost(message, tag = "8")]
     Observed(News),
     /// The archive is not unpacked, because too little of the volume is free.
-    #[prost(bool, tag = "9")]
-    AlmostFull(bool),
+    #[prost(message, tag = "9")]
+    AlmostFull(AlmostFull),
 }
 
 /// End of a command, as returned by wait4(2).

@@ -4,14 +4,17 @@
 //! the bytes that it sends how much the worker is about to write.
 
 use std::{
-    os::fd::{BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd},
     thread::sleep,
     time::{Duration, Instant},
 };
 
 use rustix::fs::{FlockOperation, flock, fstatvfs};
 
-use crate::wire::{file_memory::memory_of_files, last_part::LastPart};
+use crate::wire::{
+    file_memory::memory_of_files,
+    last_part::{AlmostFull, LastPart, Marks},
+};
 
 /// Bytes to write between two looks at the volume.
 const STRIDE: u64 = 256 << 10;
@@ -22,10 +25,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Time before the deadline at which a wait ends, so that the request has its reason.
 const REPORT: Duration = Duration::from_millis(250);
 
-/// Too little is free, and it is not this request's turn.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct AlmostFull;
-
 /// The space of the volume, as a request sees it that writes files.
 #[derive(Debug)]
 pub(super) struct SpaceWatch<'w> {
@@ -33,50 +32,44 @@ pub(super) struct SpaceWatch<'w> {
     place: BorrowedFd<'w>,
     /// `None` if the volume is not in memory.
     last_part: Option<LastPart>,
-    /// The file to lock for the turn.
-    turn: Option<OwnedFd>,
     has_turn: bool,
     began: Instant,
+    /// Bytes that the request has written, or is about to.
+    written: u64,
     /// Bytes since the last look.
     unseen: u64,
 }
 
 impl<'w> SpaceWatch<'w> {
-    pub(super) fn new(
-        place: BorrowedFd<'w>,
-        last_part: Option<LastPart>,
-        turn: Option<OwnedFd>,
-    ) -> Self {
-        let (has_turn, began, unseen) = (false, Instant::now(), 0);
-        Self { place, last_part, turn, has_turn, began, unseen }
+    pub(super) fn new(place: BorrowedFd<'w>, last_part: Option<LastPart>) -> Self {
+        let (has_turn, began) = (false, Instant::now());
+        Self { place, last_part, has_turn, began, written: 0, unseen: 0 }
     }
 
     /// Waits, if need be, before so many bytes are written.
     pub(super) fn write(&mut self, bytes: u64) -> Result<(), AlmostFull> {
-        let Some(last_part) = self.last_part else { return Ok(()) };
+        self.written += bytes;
         self.unseen += bytes;
         if self.unseen < STRIDE {
             return Ok(());
         }
         self.unseen = 0;
-        self.go_on(last_part)
+        self.last_part.clone().map_or(Ok(()), |last_part| self.go_on(&last_part))
     }
 
-    fn go_on(
-        &mut self,
-        LastPart { memory, mark, least, wait_ms, left_ms }: LastPart,
-    ) -> Result<(), AlmostFull> {
+    fn go_on(&mut self, LastPart { marks, turn }: &LastPart) -> Result<(), AlmostFull> {
+        let Marks { memory, mark, least, wait_ms, left_ms } = *marks;
         let latest = Instant::now() + Duration::from_millis(wait_ms);
         let left = left_ms.and_then(|left| Duration::from_millis(left).checked_sub(REPORT));
         let end = left_ms.map(|_limited| self.began + left.unwrap_or_default());
         let latest = end.map_or(latest, |end| latest.min(end));
         loop {
             let free = self.free(memory);
-            if free >= mark || free >= least && self.takes_turn() {
+            if free >= mark || free >= least && self.takes_turn(turn) {
                 return Ok(());
             }
             if self.has_turn || Instant::now() + PAUSE >= latest {
-                return Err(AlmostFull);
+                return Err(AlmostFull { used_up: self.has_turn.then_some(self.written) });
             }
             sleep(PAUSE);
         }
@@ -92,24 +85,27 @@ impl<'w> SpaceWatch<'w> {
     }
 
     /// True if this request has the turn, which it keeps.
-    fn takes_turn(&mut self) -> bool {
-        let lock = |turn| flock(turn, FlockOperation::NonBlockingLockExclusive).is_ok();
-        self.has_turn = self.has_turn || self.turn.as_ref().is_some_and(lock);
+    fn takes_turn(&mut self, turn: impl AsFd) -> bool {
+        let lock = || flock(turn, FlockOperation::NonBlockingLockExclusive).is_ok();
+        self.has_turn = self.has_turn || lock();
         self.has_turn
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{fs::File, os::fd::AsFd, thread::scope};
+    use std::{fs::File, sync::Arc, thread::scope};
 
     use tempfile::TempDir;
 
     use super::*;
 
     /// Every volume has less free.
-    const NEAR: LastPart =
-        LastPart { memory: u64::MAX, mark: u64::MAX, least: 0, wait_ms: 300, left_ms: None };
+    const NEAR: Marks =
+        Marks { memory: u64::MAX, mark: u64::MAX, least: 0, wait_ms: 300, left_ms: None };
+
+    /// It was not this request's turn.
+    const WAITED: AlmostFull = AlmostFull { used_up: None };
 
     struct Place {
         directory: TempDir,
@@ -124,26 +120,27 @@ mod tests {
             Self { directory, opened }
         }
 
-        /// An open file description of its own.
-        fn turn(&self) -> OwnedFd {
-            File::open(self.directory.path().join("turn")).unwrap().into()
+        /// With an open file description of its own.
+        fn last_part(&self, marks: Marks) -> LastPart {
+            let turn = File::open(self.directory.path().join("turn")).unwrap();
+            LastPart { marks, turn: Arc::new(turn.into()) }
         }
 
-        fn watch(&self, last_part: LastPart, turn: Option<OwnedFd>) -> SpaceWatch<'_> {
-            SpaceWatch::new(self.opened.as_fd(), Some(last_part), turn)
+        fn watch(&self, marks: Marks) -> SpaceWatch<'_> {
+            SpaceWatch::new(self.opened.as_fd(), Some(self.last_part(marks)))
         }
     }
 
     #[test]
     fn the_last_part_is_for_one_request_until_its_last_descriptor_is_closed() {
         let place = Place::new();
-        let supervisors = place.turn();
-        let mut first = place.watch(NEAR, Some(supervisors.try_clone().unwrap()));
-        let mut second = place.watch(NEAR, Some(place.turn()));
+        let supervisors = place.last_part(NEAR);
+        let mut first = SpaceWatch::new(place.opened.as_fd(), Some(supervisors.clone()));
+        let mut second = place.watch(NEAR);
         assert_eq!([first.write(STRIDE), first.write(STRIDE)], [Ok(()), Ok(())]);
-        assert_eq!(second.write(STRIDE), Err(AlmostFull));
+        assert_eq!(second.write(STRIDE), Err(WAITED));
         drop(first);
-        assert_eq!(second.write(STRIDE), Err(AlmostFull), "the request has not ended");
+        assert_eq!(second.write(STRIDE), Err(WAITED), "the request has not ended");
         drop(supervisors);
         assert_eq!(second.write(STRIDE), Ok(()));
     }
@@ -151,10 +148,10 @@ mod tests {
     #[test]
     fn a_worker_goes_on_as_soon_as_it_is_its_turn() {
         let place = Place::new();
-        let patient = LastPart { wait_ms: 60_000, ..NEAR };
-        let mut first = place.watch(NEAR, Some(place.turn()));
+        let patient = Marks { wait_ms: 60_000, ..NEAR };
+        let mut first = place.watch(NEAR);
         first.write(STRIDE).unwrap();
-        let mut second = place.watch(patient, Some(place.turn()));
+        let mut second = place.watch(patient);
         scope(|scope| {
             let waiting = scope.spawn(move || second.write(STRIDE));
             sleep(4 * PAUSE);
@@ -164,37 +161,45 @@ mod tests {
         });
     }
 
+    /// Another request has the turn.
+    fn take_turn(place: &Place) -> SpaceWatch<'_> {
+        let mut other = place.watch(NEAR);
+        other.write(STRIDE).unwrap();
+        other
+    }
+
     #[test]
     fn a_worker_looks_at_the_space_before_it_writes_much() {
         let place = Place::new();
-        let looks = |last_part| {
-            let mut watch = place.watch(last_part, None);
+        let _other = take_turn(&place);
+        let looks = |marks| {
+            let mut watch = place.watch(marks);
             [watch.write(STRIDE - 1), watch.write(1), watch.write(STRIDE - 1)]
         };
-        assert_eq!(looks(NEAR), [Ok(()), Err(AlmostFull), Ok(())]);
-        assert_eq!(looks(LastPart { mark: 0, ..NEAR }), [Ok(()), Ok(()), Ok(())]);
+        assert_eq!(looks(NEAR), [Ok(()), Err(WAITED), Ok(())]);
+        assert_eq!(looks(Marks { mark: 0, ..NEAR }), [Ok(()), Ok(()), Ok(())]);
         // Files may take less memory than the volume has.
-        let short = LastPart { memory: 1, mark: 2, ..NEAR };
-        assert_eq!(looks(short)[1], Err(AlmostFull));
+        let short = Marks { memory: 1, mark: 2, ..NEAR };
+        assert_eq!(looks(short)[1], Err(WAITED));
     }
 
     #[test]
     fn a_wait_ends_before_the_deadline() {
         let place = Place::new();
-        let patient = LastPart { wait_ms: 60_000, left_ms: Some(500), ..NEAR };
-        let mut watch = place.watch(patient, None);
-        assert_eq!(watch.write(STRIDE), Err(AlmostFull));
+        let _other = take_turn(&place);
+        let mut watch = place.watch(Marks { wait_ms: 60_000, left_ms: Some(500), ..NEAR });
+        assert_eq!(watch.write(STRIDE), Err(WAITED));
         assert!(watch.began.elapsed() < Duration::from_secs(30));
     }
 
     #[test]
-    fn the_request_with_the_turn_leaves_the_least_to_others() {
+    fn the_request_with_the_turn_leaves_the_least_to_others_and_says_what_it_took() {
         let place = Place::new();
-        let none_left = LastPart { least: u64::MAX, wait_ms: 60_000, ..NEAR };
-        let mut watch = place.watch(NEAR, Some(place.turn()));
+        let mut watch = place.watch(NEAR);
         watch.write(STRIDE).unwrap();
-        watch.last_part = Some(none_left);
-        assert_eq!(watch.write(STRIDE), Err(AlmostFull));
+        let none_left = Marks { least: u64::MAX, wait_ms: 60_000, ..NEAR };
+        watch.last_part = Some(place.last_part(none_left));
+        assert_eq!(watch.write(STRIDE), Err(AlmostFull { used_up: Some(2 * STRIDE) }));
         assert!(watch.began.elapsed() < Duration::from_secs(30), "it waited for itself");
     }
 }

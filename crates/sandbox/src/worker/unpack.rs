@@ -26,11 +26,14 @@ use rustix::io::read;
 
 use super::{
     JobError, REPOSITORY,
-    last_part::{AlmostFull, SpaceWatch},
+    last_part::SpaceWatch,
     step,
     tree::{NotMade, RepositoryTree, directory_mode},
 };
-use crate::wire::plan::{UnpackResult, UnpackTask};
+use crate::wire::{
+    last_part::{AlmostFull, LastPart},
+    plan::{UnpackResult, UnpackTask},
+};
 
 /// Bytes read from the pipe at a time. With less, a worker that reads a kept archive
 /// and the supervisor would wait for each other more often.
@@ -54,8 +57,8 @@ const MAX_DEFERRED: usize = 2 << 20;
 /// Bytes of a volume in memory that an entry takes besides its contents.
 const ENTRY: u64 = 4 << 10;
 
-/// Unpacks `archive` into the workspace's repository. `turn` is the file to lock for the
-/// turn to use the last part of the volume.
+/// Unpacks `archive` into the workspace's repository. `turn` is the file that came with the
+/// plan for the last part of the volume.
 pub(super) fn unpack(
     workspace: BorrowedFd<'_>,
     task: &UnpackTask,
@@ -65,7 +68,8 @@ pub(super) fn unpack(
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let root =
         openat(workspace, REPOSITORY, flags, Mode::empty()).map_err(step("open the repository"))?;
-    let space = SpaceWatch::new(workspace, task.last_part, turn);
+    let last_part = LastPart::received(task.last_part, turn).map_err(step("read the plan"))?;
+    let space = SpaceWatch::new(workspace, last_part);
     let unpacker = Unpacker::new(RepositoryTree::new(root), task, space)?;
     let full = Rc::clone(&unpacker.full);
     let mut reader =
@@ -102,7 +106,7 @@ fn share(workspace: BorrowedFd<'_>) -> Result<(), Errno> {
 fn refused(error: impl std::error::Error, full: Option<Full>) -> JobError {
     match full {
         None => JobError::Refused(error.to_string()),
-        Some(Full::Almost) => JobError::AlmostFull,
+        Some(Full::Almost(reason)) => JobError::AlmostFull(reason),
         Some(Full::Entirely(errno)) => JobError::Full { text: error.to_string(), errno },
     }
 }
@@ -110,8 +114,8 @@ fn refused(error: impl std::error::Error, full: Option<Full>) -> JobError {
 /// The volume has too little space.
 #[derive(Clone, Copy, Debug)]
 enum Full {
-    /// The rest is for another request.
-    Almost,
+    /// The rest is for others.
+    Almost(AlmostFull),
     /// The error of the operating system.
     Entirely(Errno),
 }
@@ -212,8 +216,8 @@ impl<'w> Unpacker<'w> {
 
     /// Waits, if need be, before so many bytes are written.
     fn wait_for_space(&mut self, bytes: u64) -> Result<(), Refusal> {
-        self.space.write(bytes).map_err(|AlmostFull| {
-            self.full.set(Some(Full::Almost));
+        self.space.write(bytes).map_err(|reason| {
+            self.full.set(Some(Full::Almost(reason)));
             Refusal::Names { cause: "the volume is almost full".to_owned() }
         })
     }

@@ -88,7 +88,7 @@ fn to_disk(packed: &[u8], workspace: &Path, preserve: bool) -> Result<UnpackResu
     archive.write_all(packed).and_then(|()| archive.rewind()).unwrap();
     unpack(directory.as_fd(), &task(preserve), archive, None).map_err(|error| match error {
         JobError::Refused(text) | JobError::Full { text, .. } => text,
-        error @ (JobError::Step { .. } | JobError::Command(_) | JobError::AlmostFull) => {
+        error @ (JobError::Step { .. } | JobError::Command(_) | JobError::AlmostFull(_)) => {
             panic!("{error:?}")
         }
     })
