@@ -112,8 +112,10 @@ pub(super) struct SharedTree {
     pub(super) group: Gid,
 }
 
-/// Names of the directories in a workspace.
-pub(super) const REPOSITORY: &str = "repo";
+/// Name of the directory of a workspace with the repository.
+pub const REPOSITORY: &str = "repo";
+
+/// Names of its other directories.
 pub(super) const HOME: &str = "home";
 pub(super) const TEMPORARY: &str = "tmp";
 /// The views of caches.

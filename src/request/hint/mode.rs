@@ -1,5 +1,7 @@
 //! Advice about files of the repository that a command could not execute.
 
+use cmp_sandbox::REPOSITORY;
+
 use super::denial::{is_of_server, unwrapped};
 
 const ADVICE: &str = "files of the repository are not executable without spec.preserveFileMode: set it \
@@ -7,9 +9,6 @@ const ADVICE: &str = "files of the repository are not executable without spec.pr
 
 /// Words of a refusal, in lower case.
 const REFUSED: [&str; 2] = ["permission denied", "eacces"];
-
-/// Part of the path of each file of a repository.
-const REPOSITORY: &str = "/repo/";
 
 /// Characters around a path.
 const AROUND: [char; 9] = [' ', ':', '"', '\'', '`', '‘', '’', '(', ')'];
@@ -35,7 +34,9 @@ fn is_refused(line: &str) -> bool {
     let name = name.or_else(|| after.split(AROUND).find(|word| !word.is_empty()));
     let is_executed = lower.contains("fork/exec /");
     let is_inside = |name: &str| match name.strip_prefix('/') {
-        Some(name) => is_executed && name.contains(REPOSITORY),
+        Some(name) => {
+            is_executed && name.rsplit('/').skip(1).any(|directory| directory == REPOSITORY)
+        }
         None => !name.starts_with("../"),
     };
     let is_named = |name: &str| is_file(name) && is_inside(name);
