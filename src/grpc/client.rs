@@ -64,6 +64,8 @@ pub struct Parcel {
     pub trace: Option<String>,
     /// Time limit for the answer.
     pub timeout: Duration,
+    /// The flag or variable that sets it, for errors.
+    pub timeout_setting: &'static str,
 }
 
 /// A plugin's answer about its configuration.
@@ -97,17 +99,21 @@ pub enum ClientError {
 pub struct Refusal {
     status: Box<Status>,
     socket: PathBuf,
+    /// The flag or variable that sets the time limit, if there is one.
+    timeout_setting: Option<&'static str>,
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.status.message();
         let socket = self.socket.display();
+        let remedy = self.timeout_setting.map(|setting| format!("raise {setting}"));
+        let remedy = remedy.as_deref().unwrap_or(CLIENT_REMEDY);
         if self.is_late() {
             return write!(
                 formatter,
-                "{socket} has not answered in time: raise --timeout; the supervisor's log may tell \
-                 what it waits for"
+                "{socket} has not answered in time: {remedy}; the supervisor's log may tell what it \
+                 waits for"
             );
         }
         if self.is_broken() {
@@ -117,13 +123,13 @@ impl fmt::Display for Refusal {
             );
         }
         // The client whose deadline passed is this program.
-        formatter.write_str(&text.replace(CLIENT_REMEDY, "raise --timeout"))
+        formatter.write_str(&text.replace(CLIENT_REMEDY, remedy))
     }
 }
 
 impl Refusal {
     pub(super) fn new(status: Status, socket: &Path) -> Self {
-        Self { status: Box::new(status), socket: socket.to_owned() }
+        Self { status: Box::new(status), socket: socket.to_owned(), timeout_setting: None }
     }
 
     /// The code of the answer.
@@ -179,7 +185,7 @@ impl Client {
     /// Asks for the plugin's configuration.
     pub async fn check(&mut self) -> Result<Configuration, ClientError> {
         let answer = self.inner.check_plugin_configuration(()).await;
-        let answer = self.taken(answer)?;
+        let answer = self.taken(answer, None)?;
         Ok(Configuration { discovery: answer.is_discovery_configured })
     }
 
@@ -187,26 +193,32 @@ impl Client {
     pub async fn generate(&mut self, parcel: &Parcel) -> Result<Vec<Bytes>, ClientError> {
         let request = request(parcel).await?;
         let answer = self.inner.generate_manifest(request).await;
-        Ok(self.taken(answer)?.manifests)
+        Ok(self.taken(answer, Some(parcel))?.manifests)
     }
 
     /// Asks whether the plugin claims an application.
     pub async fn matches(&mut self, parcel: &Parcel) -> Result<bool, ClientError> {
         let request = request(parcel).await?;
         let answer = self.inner.match_repository(request).await;
-        Ok(self.taken(answer)?.is_supported)
+        Ok(self.taken(answer, Some(parcel))?.is_supported)
     }
 
     /// Lists the parameters an application may set.
     pub async fn announce(&mut self, parcel: &Parcel) -> Result<Vec<Announcement>, ClientError> {
         let request = request(parcel).await?;
         let answer = self.inner.get_parameters_announcement(request).await;
-        let announcements = self.taken(answer)?.parameter_announcements;
+        let announcements = self.taken(answer, Some(parcel))?.parameter_announcements;
         Ok(announcements.into_iter().map(Into::into).collect())
     }
 
-    fn taken<T>(&self, answer: Result<Response<T>, Status>) -> Result<T, Refusal> {
-        answer.map(Response::into_inner).map_err(|status| Refusal::new(status, &self.socket))
+    fn taken<T>(
+        &self,
+        answer: Result<Response<T>, Status>,
+        parcel: Option<&Parcel>,
+    ) -> Result<T, Refusal> {
+        let timeout_setting = parcel.map(|parcel| parcel.timeout_setting);
+        let refused = |status| Refusal { timeout_setting, ..Refusal::new(status, &self.socket) };
+        answer.map(Response::into_inner).map_err(refused)
     }
 }
 
@@ -301,8 +313,11 @@ mod tests {
     #[test]
     fn a_deadline_is_raised_where_this_program_gets_it() {
         let passed = Status::deadline_exceeded(format!("it passed: {CLIENT_REMEDY} (plugin p)"));
-        let refusal = Refusal::new(passed, Path::new("p.sock"));
-        assert_eq!(refusal.to_string(), "it passed: raise --timeout (plugin p)");
+        let refusal = Refusal {
+            timeout_setting: Some("CMP_SUPERVISOR_TIMEOUT"),
+            ..Refusal::new(passed, Path::new("p.sock"))
+        };
+        assert_eq!(refusal.to_string(), "it passed: raise CMP_SUPERVISOR_TIMEOUT (plugin p)");
         assert_eq!(refusal.exit_code(), 6);
     }
 
@@ -331,6 +346,7 @@ mod tests {
             checksum: String::new(),
             trace: None,
             timeout: Duration::from_millis(50),
+            timeout_setting: "--timeout",
         };
         let Err(ClientError::Status(refusal)) = client.unwrap().matches(&parcel).await else {
             panic!("an answer of nobody");

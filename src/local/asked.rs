@@ -51,6 +51,7 @@ impl Asked {
             checksum: pack.checksum.clone(),
             trace: config::trace_parent(),
             timeout: options.timeout.0,
+            timeout_setting: "--timeout",
         };
         Ok(Self { plugin, parcel, file: pack.into_file() })
     }

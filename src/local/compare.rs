@@ -22,6 +22,7 @@ use crate::{
     config::{Application, Comparison, OutputFormat},
     grpc::{Client, Parcel},
     migrate::Moved,
+    settings,
 };
 
 /// Names of the two results in a difference.
@@ -38,7 +39,10 @@ pub async fn compare(plugins: &[Moved], check: &Comparison) -> Result<(), LocalE
         let peer = PeerServer::start(check.server.as_deref(), plugin).await?;
         // The same archive for both; argocd-cmp-server reads only gzip.
         options.socket = Some(peer.socket().to_owned());
-        let Asked { parcel, .. } = &Asked::new(&options, &report)?;
+        let mut asked = Asked::new(&options, &report)?;
+        // The command has no flag for it.
+        asked.parcel.timeout_setting = settings::ANSWER_TIMEOUT.variable();
+        let Asked { parcel, .. } = &asked;
         let is_only = plugins.len() == 1 || check.plugin.is_some();
         if !is_only && !is_claimed(peer.socket(), parcel, plugin, &report).await? {
             continue;

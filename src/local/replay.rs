@@ -63,6 +63,7 @@ pub(super) fn replay(
         checksum: record.archive.sha256.clone(),
         trace: config::trace_parent(),
         timeout: options.timeout.0,
+        timeout_setting: "--timeout",
     };
     let plugin = Some(options.plugin.clone().unwrap_or(record.plugin));
     Ok(Asked { plugin, parcel, file })

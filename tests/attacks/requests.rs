@@ -21,6 +21,7 @@ pub(crate) fn parcel(archive: &Path, environment: &[(&str, &str)], timeout: Dura
         checksum,
         trace: None,
         timeout,
+        timeout_setting: "--timeout",
     }
 }
 

@@ -126,6 +126,7 @@ impl Request {
             checksum,
             trace: None,
             timeout: DEADLINE,
+            timeout_setting: "DEADLINE",
         };
         Self { socket, parcel }
     }

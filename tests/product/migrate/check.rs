@@ -9,7 +9,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::result::{output, program};
+use super::result::program;
 
 /// An application, manifests with one sidecar, and a server.
 struct Place(TempDir);
@@ -62,10 +62,16 @@ data:
 
     /// Exit code, standard output and standard error.
     fn check(&self, more: &[&str]) -> (i32, String, String) {
-        let [pod, app, server] = ["pod.yaml", "app", "argocd-cmp-server"]
-            .map(|name| self.path(name).into_os_string().into_string().unwrap());
-        let arguments = [pod.as_str(), "--check", &app, "--check-server", &server];
-        let output = output(&[&arguments, more].concat(), "");
+        self.check_with(more, &[])
+    }
+
+    fn check_with(&self, more: &[&str], variables: &[(&str, &str)]) -> (i32, String, String) {
+        let [pod, app, server] =
+            ["pod.yaml", "app", "argocd-cmp-server"].map(|name| self.path(name));
+        let mut migrate = program();
+        migrate.arg("migrate").arg(pod).arg("--check").arg(app).arg("--check-server").arg(server);
+        migrate.args(more).envs(variables.iter().copied());
+        let output = migrate.output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
     }
@@ -100,4 +106,13 @@ fn an_unknown_plugin_and_a_missing_server_are_named() {
     let (code, _, stderr) = place.check(&[]);
     assert_eq!(code, 1, "{stderr}");
     assert!(stderr.contains("--check-server"), "{stderr}");
+}
+
+#[test]
+fn a_plugin_that_takes_too_long_is_reported_with_the_variable_that_gives_it_more_time() {
+    let place = Place::new("sleep 60");
+    let (code, _, stderr) = place.check_with(&[], &[("CMP_SUPERVISOR_TIMEOUT", "1s")]);
+    assert_eq!(code, 6, "{stderr}");
+    assert!(stderr.contains("raise CMP_SUPERVISOR_TIMEOUT"), "{stderr}");
+    assert!(!stderr.contains("--timeout"), "{stderr}");
 }

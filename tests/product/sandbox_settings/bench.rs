@@ -157,6 +157,7 @@ impl Bench {
             checksum: digest.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")),
             trace: None,
             timeout: Duration::from_mins(1),
+            timeout_setting: "--timeout",
         }
     }
 
