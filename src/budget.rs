@@ -173,6 +173,16 @@ impl Budget {
         self.disk.amount - self.disk.amount / FREE_PART_OF_DISK
     }
 
+    /// Calls that may be open at a time: twice as many as may run and wait, because others
+    /// still send their metadata, or the rest of an archive that nobody needs. A smaller
+    /// queue leaves its memory to them.
+    #[must_use]
+    pub fn open_calls(&self) -> usize {
+        let by_memory = usize::try_from(self.archives.amount / derive::WAITER);
+        let twice = self.queue.amount.saturating_add(self.requests.amount).saturating_mul(2);
+        twice.max(by_memory.unwrap_or(usize::MAX))
+    }
+
     /// Bytes of decompressed archives beside a number of waiting requests.
     #[must_use]
     pub fn archives_beside(&self, waiting: usize) -> u64 {

@@ -47,7 +47,9 @@ use crate::{
     config::{self, Serve},
     container::{OomCounter, raise_descriptors},
     event::{self, Event},
-    grpc::{Binder, Common, Drains, Room, directory_remedy, encode_announcements, relay},
+    grpc::{
+        Binder, Common, Drains, OpenCalls, Room, directory_remedy, encode_announcements, relay,
+    },
     loader::NoSnapshot,
     log::{self, LogControl},
     metrics::Metrics,
@@ -304,6 +306,7 @@ fn common(
     metrics: Metrics,
 ) -> Common {
     let connections = pipeline.budget.borrow().connections.amount;
+    let open_calls = OpenCalls::new(pipeline.budget.clone());
     Common {
         calls: pipeline.defaults.calls.clone(),
         pipeline,
@@ -311,6 +314,7 @@ fn common(
         drains: Drains::default(),
         stream_timeout: config.stream_timeout.0,
         room: Room::new(connections, metrics.clone()),
+        open_calls,
         metrics,
         recent: Recent::new(config.details()),
         keeper,

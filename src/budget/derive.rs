@@ -59,7 +59,7 @@ const MOST_REPOSITORY_FILES: u64 = 500_000;
 const WINDOW: u32 = 64 << 10;
 
 /// Memory of a waiting request without its window: connection, task and headers.
-const WAITER: u64 = 64 << 10;
+pub(super) const WAITER: u64 = 64 << 10;
 
 /// Memory of a waiting request with its window.
 pub(super) const WAITING: u64 = WAITER + WINDOW as u64;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{
-    derive::DESCRIPTORS_PER_REQUEST,
+    derive::{DESCRIPTORS_PER_REQUEST, WAITER},
     reserve::{MIB, Memory},
     *,
 };
@@ -84,6 +84,8 @@ proptest! {
         prop_assert!(reserve >= (container.memory.amount / 8).min(96 * MIB));
         prop_assert!(waiting <= reserve / 2 && budget.archives.amount <= reserve / 2);
         prop_assert!(budget.archives_beside(queue.amount) <= reserve / 2 - waiting);
+        let calls = (budget.open_calls() - 2 * requests.amount) as u64;
+        prop_assert!(calls * WAITER <= reserve / 2);
         prop_assert!(processes.amount + 32 <= container.processes.amount);
         prop_assert!(disk.amount <= container.volume.free);
         prop_assert!(!budget.in_memory || disk.amount <= memory.amount);

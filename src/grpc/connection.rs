@@ -1,13 +1,13 @@
 //! A client's connection, which keeps its first definition.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
-use http::Request;
+use http::{Request, Response};
 use hyper::{rt::Executor, server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{net::UnixStream, sync::watch};
 use tokio_util::task::TaskTracker;
-use tonic::{body::Body, service::Routes};
+use tonic::{Status, body::Body, service::Routes};
 use tower::ServiceExt;
 use tracing::debug;
 
@@ -15,6 +15,7 @@ use super::{
     authority::Repaired,
     call::{Definitions, Ledger},
     encoded,
+    open_calls::{OpenCall, OpenCalls},
     room::Room,
     service::{Common, PluginService},
     unknown,
@@ -51,6 +52,7 @@ pub(super) struct Server {
     archives: KeptArchives,
     tasks: TaskTracker,
     room: Room,
+    open_calls: OpenCalls,
 }
 
 impl Server {
@@ -88,6 +90,7 @@ impl Server {
             archives: common.pipeline.kept.clone(),
             tasks: common.connections.clone(),
             room: common.room.clone(),
+            open_calls: common.open_calls.of_plugin(),
         }
     }
 
@@ -99,16 +102,12 @@ impl Server {
     /// Serves a connection to its end. All its calls use the same definition, so
     /// discovery and generate cannot disagree.
     pub(super) fn serve(&self, stream: UnixStream, newest: NewestDefinition) {
-        let routes = self.routes.clone();
+        let (routes, open_calls) = (self.routes.clone(), self.open_calls.clone());
         let pinned = Arc::clone(&newest.borrow());
         let definitions = Definitions { pinned, newest };
         let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
             request.extensions_mut().insert(definitions.clone());
-            let (path, call) = (request.uri().clone(), routes.clone());
-            async move {
-                let answer = call.oneshot(request.map(Body::new)).await;
-                answer.map(|answer| encoded::send(unknown::explain(path.path(), answer)))
-            }
+            answer(routes.clone(), open_calls.enter(), request)
         });
         // The memory that the unread archive of a waiting request may use.
         let lent = self.archives.lend(WIDE_WINDOW.into());
@@ -129,6 +128,23 @@ impl Server {
             }
         });
     }
+}
+
+/// Answers a call that was counted. A refused one is not read to its end: that would keep
+/// its memory.
+async fn answer(
+    routes: Routes,
+    entered: Result<OpenCall, Status>,
+    request: Request<hyper::body::Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    let call = match entered {
+        Ok(call) => call,
+        Err(refusal) => return Ok(refusal.into_http()),
+    };
+    let path = request.uri().clone();
+    let answer = routes.oneshot(request.map(Body::new)).await?;
+    let answer = encoded::send(unknown::explain(path.path(), answer));
+    Ok(answer.map(|body| call.until_sent(body)))
 }
 
 /// Makes hyper spawn its tasks on our tracker.

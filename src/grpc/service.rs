@@ -11,6 +11,7 @@ use tracing::{Instrument, warn};
 use super::{
     call::{Call, Ledger},
     encoded,
+    open_calls::OpenCalls,
     room::Room,
     status::CallError,
     stream::{Drains, Inbound},
@@ -53,6 +54,8 @@ pub struct Common {
     pub stream_timeout: Duration,
     /// Room for connections.
     pub room: Room,
+    /// Counts the calls of all plugins.
+    pub open_calls: OpenCalls,
     /// Owns the tasks that serve connections, so that shutdown can wait for them.
     pub connections: TaskTracker,
     /// Holds a token for each running call.

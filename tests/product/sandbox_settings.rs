@@ -20,6 +20,7 @@ mod mounted;
 mod network;
 mod observe;
 mod oom;
+mod open_calls;
 mod pod;
 mod ports;
 mod progress;
