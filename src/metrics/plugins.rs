@@ -13,7 +13,7 @@ use super::{Dimension, DiscoveryKind, Family, Kind, Metrics, family, page::escap
 pub(super) static PLUGIN_UP: Family = family(
     ("argocd_cmp_plugin_up", Kind::Gauge),
     &[Dimension::Plugin],
-    "1 if the plugin's socket answers and the programs of its commands can run.",
+    "1 if the plugin's socket answers and the first program of each command can run.",
 );
 pub(super) static PLUGIN_INFO: Family = family(
     ("argocd_cmp_plugin_info", Kind::Gauge),
