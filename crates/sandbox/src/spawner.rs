@@ -52,7 +52,6 @@ use nix::{
         signal::{SigSet, Signal},
         signalfd::{SfdFlags, SignalFd},
         stat::{Mode, umask},
-        wait::{Id, WaitPidFlag, WaitStatus, waitid},
     },
     unistd::{chdir, setsid},
 };
@@ -254,13 +253,10 @@ impl EventLoop {
             // The content of a signal does not matter: one may stand for many
             // children.
             while self.signals.read_signal()?.is_some() {}
-            while let Some(reaped) = fork::reap() {
+            for reaped in fork::reap_some() {
                 self.leases.reaped(reaped);
             }
-            let look = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
-            while let Ok(WaitStatus::Stopped(pid, _)) = waitid(Id::All, look) {
-                self.leases.stopped(pid);
-            }
+            self.leases.resume_stopped();
         }
         if signal || message {
             self.leases.hear();

@@ -11,7 +11,7 @@
 )]
 
 use std::{
-    fs, io,
+    fs, io, iter,
     mem::MaybeUninit,
     os::fd::{AsRawFd, BorrowedFd},
     time::Duration,
@@ -19,7 +19,7 @@ use std::{
 
 use nix::{
     libc,
-    sys::signal::SigSet,
+    sys::signal::{SigSet, Signal, kill},
     unistd::{ForkResult, Pid, fork, getpid},
 };
 
@@ -138,6 +138,25 @@ pub(crate) struct Reaped {
     pub(crate) user: Duration,
     pub(crate) system: Duration,
     pub(crate) max_rss_kib: u64,
+}
+
+/// Most children that are collected before other work. Processes that a tenant leaves can
+/// end faster than they are collected.
+const MOST_REAPED: usize = 64;
+
+/// Collects children that have ended. If there may be more, SIGCHLD arrives again. The
+/// caller must block that signal, and does other work first.
+pub(crate) fn reap_some() -> impl Iterator<Item = Reaped> {
+    let mut left = MOST_REAPED;
+    iter::from_fn(move || {
+        let Some(fewer) = left.checked_sub(1) else {
+            // Never refused to a process itself.
+            let _ = kill(Pid::this(), Signal::SIGCHLD);
+            return None;
+        };
+        left = fewer;
+        reap()
+    })
 }
 
 /// Collects one child that has ended, if there is one.

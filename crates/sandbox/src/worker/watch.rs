@@ -52,7 +52,7 @@ impl SignalScope {
                 is_ending = true;
                 self.signal(Signal::SIGKILL);
             }
-            while let Some(reaped) = fork::reap() {
+            for reaped in fork::reap_some() {
                 if reaped.pid == command {
                     status = Some(reaped.status);
                     let exited = Exited { status: reaped.status, used: reaped.into() };

@@ -2,9 +2,9 @@
 
 use std::{os::fd::BorrowedFd, time::Instant};
 
-use nix::{
-    sys::signal::{self, Signal},
-    unistd::Pid,
+use nix::sys::{
+    signal::{self, Signal},
+    wait::{Id, WaitPidFlag, WaitStatus, waitid},
 };
 
 use super::{Leases, measure::RunningMeter};
@@ -97,12 +97,17 @@ impl Leases {
         }
     }
 
-    /// Handles a child that was stopped. A stopped ender would block its lease
-    /// for ever.
-    pub(in crate::spawner) fn stopped(&self, pid: Pid) {
-        if let Some(ChildRole::Ender { .. }) = self.children.get(&pid) {
-            // Allowed for every process of the same session.
-            let _ = signal::kill(pid, Signal::SIGCONT);
+    /// Lets children that were stopped continue: a stopped ender would block its lease
+    /// for ever. Only enders are asked for: tenants can stop and continue their orphans,
+    /// which are children too, without a pause.
+    pub(in crate::spawner) fn resume_stopped(&self) {
+        let look = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
+        let is_ender = |child: &ChildRole| matches!(child, ChildRole::Ender { .. });
+        for (pid, _) in self.children.iter().filter(|(_, child)| is_ender(child)) {
+            if let Ok(WaitStatus::Stopped(..)) = waitid(Id::Pid(*pid), look) {
+                // Allowed for every process of the same session.
+                let _ = signal::kill(*pid, Signal::SIGCONT);
+            }
         }
     }
 
