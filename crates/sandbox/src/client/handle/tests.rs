@@ -1,0 +1,71 @@
+//! Replies of workers, and parts of archives.
+
+use nix::{
+    sys::memfd::{MFdFlags, memfd_create},
+    unistd::ftruncate,
+};
+
+use super::*;
+use crate::wire::plan::{RawUsage, UnpackResult};
+
+#[tokio::test]
+async fn the_descriptors_of_two_replies_that_arrive_together_are_of_the_second() {
+    let (mut worker, endpoints) = WorkerHandle::new(JobKind::Run).unwrap();
+    let theirs = &endpoints.descriptors[0];
+    let frame = |answer| plan::frame(&Reply { answer: Some(answer) });
+    let unpacked = frame(Answer::Unpacked(UnpackResult::default()));
+    channel::send_bytes(theirs, &unpacked, &[]).unwrap();
+    let running = frame(Answer::Running(RawUsage::default()));
+    channel::send_bytes(theirs, &running, &[theirs.as_fd(), theirs.as_fd()]).unwrap();
+    let (first, none) = worker.reply().await.unwrap().unwrap();
+    assert!(matches!(first, Answer::Unpacked(_)) && none.is_empty());
+    let (second, both) = worker.reply().await.unwrap().unwrap();
+    assert!(matches!(second, Answer::Running(_)));
+    assert_eq!(both.len(), 2);
+}
+
+#[tokio::test]
+async fn a_worker_cannot_fill_the_table_of_descriptors() {
+    let (mut worker, endpoints) = WorkerHandle::new(JobKind::Run).unwrap();
+    let theirs = &endpoints.descriptors[0];
+    // The beginning of a message of 256 bytes.
+    for byte in [0, 0, 1, 0, 0] {
+        channel::send_bytes(theirs, &[byte], &[theirs.as_fd()]).unwrap();
+    }
+    let error = worker.reply().await.unwrap_err();
+    assert_eq!(error.to_string(), TOO_MANY);
+}
+
+#[test]
+fn a_reply_is_taken_without_moving_the_others() {
+    let empty = plan::frame(&Reply { answer: None });
+    let mut buffer = BytesMut::from(empty.repeat(3).as_slice());
+    let second = buffer[empty.len()..].as_ptr();
+    take_frame(&mut buffer).unwrap().unwrap();
+    assert_eq!((buffer.as_ptr(), buffer.len()), (second, 2 * empty.len()));
+}
+
+#[tokio::test]
+async fn a_worker_cannot_fill_memory_with_a_reply() {
+    let (mut worker, endpoints) = WorkerHandle::new(JobKind::Run).unwrap();
+    let theirs = &endpoints.descriptors[0];
+    let text = plan::cut("é".repeat(MAX_REPLY));
+    let longest = Answer::Failed(Failed { step: text, errno: i32::MIN });
+    channel::send_bytes(theirs, &plan::frame(&Reply { answer: Some(longest) }), &[]).unwrap();
+    assert!(matches!(worker.reply().await.unwrap(), Some((Answer::Failed(_), _))));
+    // The beginning of a message of 1 MiB.
+    channel::send_bytes(theirs, &[0, 0x10, 0, 0], &[]).unwrap();
+    drop(endpoints);
+    worker.reply().await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_wide_pipe_takes_a_long_part_before_anything_is_read() {
+    let (mut worker, _endpoints) = WorkerHandle::new(JobKind::Unpack).unwrap();
+    worker.widen();
+    let file = memfd_create(c"archive", MFdFlags::MFD_CLOEXEC).unwrap();
+    ftruncate(&file, i64::from(WIDE_PIPE)).unwrap();
+    let part = 0..u64::from(WIDE_PIPE.unsigned_abs());
+    let sent = worker.send(file.as_fd(), part);
+    tokio::time::timeout(std::time::Duration::from_secs(5), sent).await.unwrap().unwrap();
+}
