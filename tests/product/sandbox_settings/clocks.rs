@@ -9,15 +9,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Signal, geteuid, kill_process};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use crate::{
     mounted::Silent,
+    reload::server::eventually,
     sandbox_settings::{
         bench::{Bench, tiers},
         healing::{sleeper, unique},
     },
     skip::skip,
+    spawned::children,
 };
 
 /// Time limit of a wait.
@@ -87,6 +89,44 @@ fn a_command_that_has_time_to_end_keeps_its_limits() {
             assert!(Instant::now() < end, "{tier}: it still has its files");
             thread::sleep(Duration::from_millis(50));
         }
+    }
+}
+
+/// The first SIGTERM, for the last output, may come late on a busy machine.
+#[test]
+fn a_command_keeps_its_time_to_end_if_the_first_signal_comes_late() {
+    for tier in tiers().into_iter().filter(|tier| ["namespaces", "uid"].contains(tier)) {
+        let (runs, ends) = (unique(60), unique(60));
+        let script = format!("trap 'trap \"\" TERM; exec sleep {ends}' TERM; sleep {runs} & wait");
+        let bench = Bench::new("", &script).with("ARGOCD_EXEC_FATAL_TIMEOUT", "50s");
+        let server = bench.serve(tier, &["--exec-timeout", "3s"]);
+        let spawner = server.spawner().as_raw_nonzero().get();
+        let standby = || children(spawner, &["cmp-standby"]);
+        let signal = |pid: i32, signal| kill_process(Pid::from_raw(pid).unwrap(), signal);
+        let stopped = thread::scope(|scope| {
+            let asked = scope.spawn(|| bench.ask("tried", &["--timeout", "60s"]));
+            eventually("the command", || sleeper(&runs).is_some());
+            // One to end the lease, and two more.
+            eventually("all on standby", || standby().len() == 3);
+            let stopped = standby();
+            for pid in &stopped {
+                signal(*pid, Signal::STOP).unwrap();
+            }
+            assert!(asked.join().unwrap().error().contains("timeout of 3.0s"), "{tier}");
+            stopped
+        });
+        // One has the order to send the first signal, and one the order to send the last
+        // one and to wait for the end. Others replace them.
+        eventually("both orders", || standby().len() == 5);
+        signal(stopped[0], Signal::CONT).unwrap();
+        eventually("the end of the first", || signal(stopped[0], Signal::CONT).is_err());
+        eventually("the rest of the command", || sleeper(&ends).is_some());
+        for pid in &stopped[1..] {
+            signal(*pid, Signal::CONT).unwrap();
+        }
+        eventually("the second", || children(spawner, &["cmp-ender"]).contains(&stopped[1]));
+        let rest = sleeper(&ends).unwrap_or_else(|| panic!("{tier}: killed too early"));
+        kill_process(rest, Signal::KILL).unwrap();
     }
 }
 

@@ -1,6 +1,9 @@
 //! The spawner's children: their purposes, messages and ends.
 
-use std::{os::fd::BorrowedFd, time::Instant};
+use std::{
+    os::fd::BorrowedFd,
+    time::{Duration, Instant},
+};
 
 use nix::sys::{
     signal::{self, Signal},
@@ -30,9 +33,10 @@ pub(super) enum ChildRole {
         slot: usize,
     },
     /// Sends SIGTERM to all processes of a slot's tenant, and waits until they
-    /// end.
+    /// end, at most for the grace.
     Stopper {
         slot: usize,
+        grace: Duration,
     },
     /// Ends a lease, or removes a directory of an earlier spawner.
     Ender {
@@ -78,14 +82,17 @@ impl Leases {
                 }
                 self.swept(slot);
             }
-            Some(ChildRole::Stopper { slot }) => self.stopped_gently(slot, now),
+            Some(ChildRole::Stopper { slot, grace }) if !grace.is_zero() => {
+                self.stopped_gently(slot, now);
+            }
             Some(ChildRole::Ender { ended, mut socket, left }) => {
                 self.turns.end(ended);
                 let left = std::iter::from_fn(|| socket.receive()).last().or(left);
                 self.ended(ended, clean::found(reaped.status), left.as_ref());
             }
             Some(ChildRole::Meter(look)) => self.measured(&look, &reaped, now),
-            Some(ChildRole::Demoter { .. }) => {}
+            // Without a grace, it did not wait for the processes.
+            Some(ChildRole::Stopper { .. } | ChildRole::Demoter { .. }) => {}
             None if self.reserve.remove(reaped.pid) => {}
             None if self.cleaner.is(reaped.pid) => {
                 let unfinished = self.cleaner.ended();

@@ -40,7 +40,7 @@ impl Leases {
         let Some(pair) = self.slots.uids(slot) else { return };
         // A worker that has not switched its UID is not reached. If no process
         // can be created, SIGKILL follows without SIGTERM.
-        let role = ChildRole::Stopper { slot };
+        let role = ChildRole::Stopper { slot, grace };
         if self.order_killer(role, &Duty::stop(pair, grace)).is_err() {
             self.slots.wake_now(slot, Instant::now());
         }
@@ -111,7 +111,7 @@ impl Leases {
     /// priority still runs. The slot must not be leased again before it ends.
     pub(super) fn is_signalling(&self, index: usize) -> bool {
         let stops = |child: &ChildRole| {
-            matches!(child, ChildRole::Stopper { slot } | ChildRole::Demoter { slot }
+            matches!(child, ChildRole::Stopper { slot, .. } | ChildRole::Demoter { slot }
                 if *slot == index)
         };
         self.is_sweeping(index) || self.children.values().any(stops)
