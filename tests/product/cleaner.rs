@@ -1,6 +1,6 @@
 //! The process that removes the files of ended requests, when it fails.
 
-use std::fs;
+use std::{collections::BTreeSet, ffi::OsString, fs, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -42,14 +42,46 @@ fn requests_end_with_more_files_than_the_cleaner_removes() {
     assert_eq!(cleaners(&server), Some(cleaner), "the cleaner has ended");
 }
 
+/// A cleaner that does not answer keeps the spawner busy while it ends the other leases.
+#[test]
+fn no_request_begins_after_the_end_of_the_supervisor() {
+    let few = ["--max-requests", "2", "--uid-range", "62100-62104"];
+    let Some((bench, mut server, cleaner)) = start_with("echo x >file", &few) else { return };
+    bench.add("slow", "", "sleep 60");
+    eventually("the other plugin", || bench.path("sockets/slow.sock").exists());
+    kill_process(cleaner, Signal::STOP).unwrap();
+    let spawner = server.spawner().as_raw_nonzero().get();
+    let descriptors = || fs::read_dir(format!("/proc/{spawner}/fd")).map_or(0, Iterator::count);
+    let before = thread::scope(|scope| {
+        bench.ask("tried", &[]).manifests();
+        scope.spawn(|| bench.ask("slow", &[]));
+        // One for each of two leases, and two more.
+        eventually("two leases", || children(spawner, &["cmp-standby"]).len() == 4);
+        let fewer = descriptors();
+        scope.spawn(|| bench.ask("tried", &[]));
+        // Those of its worker.
+        eventually("a request that waits for a UID", || descriptors() >= fewer + 2);
+        let before = names(&bench);
+        server.kill();
+        before
+    });
+    eventually("the end of the spawner", || descriptors() == 0);
+    let after = names(&bench);
+    assert!(after.is_subset(&before), "{before:?} {after:?}");
+}
+
 /// A server in tier `uid` that has answered a request with this script, and its cleaner.
 fn start(script: &str) -> Option<(Bench, Server, Pid)> {
+    start_with(script, &[])
+}
+
+fn start_with(script: &str, arguments: &[&str]) -> Option<(Bench, Server, Pid)> {
     if !rustix::process::getuid().is_root() {
         skip("needs root: requests have UIDs of their own");
         return None;
     }
     let bench = Bench::new("", &format!("{script}; echo 'kind: A'"));
-    let server = bench.serve("uid", &[]);
+    let server = bench.serve("uid", arguments);
     bench.ask("tried", &[]).manifests();
     let cleaner = cleaners(&server).expect("a cleaner");
     Some((bench, server, cleaner))
@@ -73,5 +105,10 @@ fn cleaners(server: &Server) -> Option<Pid> {
 
 /// Workspaces of requests that have not ended.
 fn workspaces(bench: &Bench) -> usize {
-    fs::read_dir(bench.path("work/_cmp_server")).unwrap().count()
+    names(bench).len()
+}
+
+fn names(bench: &Bench) -> BTreeSet<OsString> {
+    let entries = fs::read_dir(bench.path("work/_cmp_server")).unwrap();
+    entries.map(|entry| entry.unwrap().file_name()).collect()
 }

@@ -211,6 +211,8 @@ impl Leases {
 
     pub(super) fn release_all(&mut self) {
         let now = Instant::now();
+        // The requests that wait have ended too.
+        self.queue.clear();
         for index in 0..self.slots.len() {
             if let Some(lease) = self.slots.lease_mut(index) {
                 lease.is_cut_off = true;
