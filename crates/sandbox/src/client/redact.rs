@@ -187,7 +187,7 @@ fn credential(entry: &[u8]) -> Option<&[u8]> {
     let name = String::from_utf8_lossy(name).to_ascii_uppercase();
     let value = value.get(1..).unwrap_or_default();
     // `Authorization: Bearer TOKEN`
-    let last = || value.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+    let last = || value.trim_ascii().rsplit(|byte| *byte == b' ').next().unwrap_or_default();
     suggests_credential(&name).then(|| if name.ends_with(HEADER) { last() } else { value })
 }
 
@@ -210,7 +210,8 @@ fn pieces(value: &[u8]) -> impl Iterator<Item = Box<[u8]>> {
 /// Returns the positions of user information in URLs: a password, or a token in
 /// place of a user name.
 fn users(text: &[u8]) -> Vec<Range<usize>> {
-    let endpoints = |byte: &u8| byte.is_ascii_whitespace() || br#"/?#"'<>`\"#.contains(byte);
+    // Not `'`: it may be part of a password (RFC 3986).
+    let endpoints = |byte: &u8| byte.is_ascii_whitespace() || br#"/?#"<>`\"#.contains(byte);
     let user = |at: usize| {
         let start = at + SCHEME_END.len();
         let rest = text.get(start..)?;
@@ -241,6 +242,8 @@ mod tests {
             ("fetch https://u:p@example.com/x failed", "fetch https://***@example.com/x failed"),
             ("https://ghp_token@example.com", "https://***@example.com"),
             ("'https://u:p@ss@h/'", "'https://***@h/'"),
+            ("https://u:it's@h/x", "https://***@h/x"),
+            ("'https://h' u@i", "'https://h' u@i"),
             ("oci://u:p@h https://a:b@i", "oci://***@h https://***@i"),
             ("ssh://git@example.com/x", "ssh://git@example.com/x"),
             ("ssh://git:pw@example.com/x", "ssh://***@example.com/x"),
@@ -275,8 +278,12 @@ mod tests {
 
     #[test]
     fn the_token_of_a_header_is_masked() {
-        let redactor = redactor(&["ARGOCD_GIT_BEARER_AUTH_HEADER=Authorization: Bearer abcdefgh"]);
-        assert_eq!(redactor.text("Authorization: abcdefgh"), "Authorization: ***");
+        for end in ["", " \n"] {
+            let header =
+                format!("ARGOCD_GIT_BEARER_AUTH_HEADER=Authorization: Bearer abcdefgh{end}");
+            let shown = redactor(&[&header]).text("Authorization: abcdefgh");
+            assert_eq!(shown, "Authorization: ***");
+        }
     }
 
     #[test]
