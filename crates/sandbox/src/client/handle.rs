@@ -22,7 +22,7 @@ use thiserror::Error;
 use tokio::{
     io::{AsyncWriteExt, Interest},
     net::{UnixStream, unix::pipe},
-    sync::oneshot,
+    sync::oneshot::{self, error::RecvError},
 };
 
 use crate::wire::{
@@ -220,7 +220,7 @@ impl WorkerHandle {
                     Ok(Some((answer, _))) => self.last = Some(answer),
                     Ok(None) | Err(_) => self.silent = true,
                 },
-                ended = &mut self.ended => return ended.map_err(cannot("continue")),
+                ended = &mut self.ended => return ended.map_err(spawner_gone),
             }
         }
     }
@@ -249,7 +249,7 @@ impl WorkerHandle {
     pub(super) async fn dismiss(self) -> Result<(), Unconfined> {
         let Self { socket, ended, .. } = self;
         drop(socket);
-        ended.await.map(drop).map_err(cannot("continue"))
+        ended.await.map(drop).map_err(spawner_gone)
     }
 
     /// Returns the reason why a worker ended without an order.
@@ -257,11 +257,12 @@ impl WorkerHandle {
         match (&mut self.ended).await {
             Ok(ended) if !ended.failure.is_empty() => Unconfined::new(ended.failure),
             Ok(ended) => {
-                let is_killed = ExitStatus::from_raw(ended.status).signal() == Some(SIGKILL);
-                let reason = format!("finish: the worker ended with status {}", ended.status);
+                let status = ExitStatus::from_raw(ended.status);
+                let is_killed = status.signal() == Some(SIGKILL);
+                let reason = format!("finish: the worker ended with {status}");
                 Unconfined { is_killed, ..Unconfined::new(reason) }
             }
-            Err(_gone) => Unconfined::new("continue: the spawner is gone".to_owned()),
+            Err(gone) => spawner_gone(gone),
         }
     }
 }
@@ -313,6 +314,11 @@ impl From<Failed> for Unconfined {
     fn from(failed: Failed) -> Self {
         Self { reason: failed.step, errno: failed.errno, is_killed: false }
     }
+}
+
+/// The spawner reports the end of every worker before it ends itself.
+fn spawner_gone(_: RecvError) -> Unconfined {
+    Unconfined::new("continue: the spawner is gone".to_owned())
 }
 
 /// Maps an error of the supervisor itself to [`Unconfined`].

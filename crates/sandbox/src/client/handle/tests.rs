@@ -69,3 +69,29 @@ async fn a_wide_pipe_takes_a_long_part_before_anything_is_read() {
     let sent = worker.send(file.as_fd(), part);
     tokio::time::timeout(std::time::Duration::from_secs(5), sent).await.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn an_error_tells_how_the_worker_ended() {
+    for (status, text) in [(126 << 8, "exit status: 126"), (6, "signal: 6 (SIGABRT)")] {
+        let (mut worker, endpoints) = WorkerHandle::new(JobKind::Run).unwrap();
+        endpoints.ended.send(WorkerEnded { status, ..WorkerEnded::default() }).unwrap();
+        let expected = format!("the sandbox could not finish: the worker ended with {text}");
+        assert_eq!(worker.unexpected_end().await.to_string(), expected);
+    }
+}
+
+#[tokio::test]
+async fn an_error_tells_that_the_spawner_is_gone() {
+    let orphan = || {
+        let (worker, endpoints) = WorkerHandle::new(JobKind::Run).unwrap();
+        drop(endpoints);
+        worker
+    };
+    for error in [
+        orphan().wait().await.unwrap_err(),
+        orphan().dismiss().await.unwrap_err(),
+        orphan().unexpected_end().await,
+    ] {
+        assert_eq!(error.to_string(), "the sandbox could not continue: the spawner is gone");
+    }
+}
