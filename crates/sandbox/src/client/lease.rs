@@ -71,6 +71,8 @@ pub(super) enum Outgoing {
 pub(super) struct LeaseRequest {
     pub(super) answer: oneshot::Sender<Result<Lease, NoLease>>,
     pub(super) place: OwnedSemaphorePermit,
+    /// The first worker may read it, also if nobody waits for the lease any more.
+    pub(super) repository: Option<SharedRepository>,
 }
 
 /// A UID and a directory that no other running request has.
@@ -145,16 +147,15 @@ impl Lease {
         })
     }
 
-    /// Adds the first worker, the access and limits of all commands, and the repository
-    /// that they read.
-    pub(super) fn with(
-        mut self,
-        worker: WorkerHandle,
-        bounds: Bounds,
-        repository: Option<SharedRepository>,
-    ) -> Self {
-        self.worker = Some(worker);
+    /// Adds the repository that its workers read instead of an own one.
+    pub(super) fn reading(mut self, repository: Option<SharedRepository>) -> Self {
         self.repository = repository;
+        self
+    }
+
+    /// Adds the first worker, and the access and limits of all commands.
+    pub(super) fn with(mut self, worker: WorkerHandle, bounds: Bounds) -> Self {
+        self.worker = Some(worker);
         self.bound(bounds);
         self
     }

@@ -142,11 +142,11 @@ impl Link {
         let grants = bounds.grants(repository.as_ref().map(SharedRepository::lease))?;
         let (worker, endpoints) = WorkerHandle::new(kind)?;
         let (answer, leased) = oneshot::channel();
-        let order =
-            Outgoing::Lease { request: LeaseRequest { answer, place }, kind, grants, endpoints };
+        let request = LeaseRequest { answer, place, repository };
+        let order = Outgoing::Lease { request, kind, grants, endpoints };
         self.send(order).await.map_err(|SpawnerGone| NoLease::SpawnerGone)?;
         let lease = leased.await.unwrap_or(Err(NoLease::SpawnerGone))?;
-        Ok(lease.with(worker, bounds, repository))
+        Ok(lease.with(worker, bounds))
     }
 
     pub(super) async fn send(&self, order: Outgoing) -> Result<(), SpawnerGone> {
@@ -246,15 +246,14 @@ impl Driver {
 
     fn leased(&self, leased: Leased) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(LeaseRequest { answer, place }) = waiting.leases.remove(&leased.ticket) else {
-            return;
-        };
+        let Some(request) = waiting.leases.remove(&leased.ticket) else { return };
+        let LeaseRequest { answer, place, repository } = request;
         let (exceeded, told) = oneshot::channel();
         waiting.limits.insert(leased.lease, exceeded);
         drop(waiting);
         let new = |orders| {
             let limit_watch = LimitWatch::new(told, self.consumption.subscribe());
-            Lease::new(leased, orders, place, limit_watch)
+            Some(Lease::new(leased, orders, place, limit_watch)?.reading(repository))
         };
         let lease = self.link.upgrade().and_then(new);
         // If nobody waits any more, the lease is dropped here and thereby

@@ -153,3 +153,21 @@ async fn a_repository_outlives_every_process_that_may_read_it() {
         assert_eq!(timeout(PATIENCE, heard.recv()).await.unwrap(), Some(released));
     }
 }
+
+#[tokio::test]
+async fn a_repository_outlives_the_lease_of_a_request_that_stops_waiting() {
+    let (control, theirs) = channel::packet_pair().unwrap();
+    let (link, driver) = Link::new(Spawner { control, abilities: abilities(2) }).unwrap();
+    let (tell, mut heard) = mpsc::channel(4);
+    thread::spawn(move || release_slowly(&theirs, &tell));
+    let mut drivers = JoinSet::new();
+    drivers.spawn(driver);
+    let holder = link.lease(Bounds::default(), None).await.unwrap();
+    let repository = Some(holder.share().await.unwrap());
+    let mut given_up = Box::pin(link.lease(Bounds::default(), repository));
+    assert!(is_pending(given_up.as_mut()).await);
+    drop(given_up);
+    for released in [(2, false), (1, false)] {
+        assert_eq!(timeout(PATIENCE, heard.recv()).await.unwrap(), Some(released));
+    }
+}
