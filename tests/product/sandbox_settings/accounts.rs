@@ -99,6 +99,17 @@ fn accounts_of_the_image_for_requests_do_not_take_the_range() {
 }
 
 #[test]
+fn no_request_has_the_uid_of_the_supervisor() {
+    for tier in tiers().into_iter().filter(|tier| ["namespaces", "uid"].contains(tier)) {
+        let bench = Bench::new("", "echo 'kind: A'; echo \"result: '$(id -u)'\"");
+        let flags = ["--uid-range", "62100-62107", "--run-as-uid", "62101"];
+        let _server = bench.serve(tier, &flags);
+        let uid: u32 = bench.ask("tried", &[]).value("result").parse().unwrap();
+        assert!((62100..62108).contains(&uid) && uid != 62101, "{tier}: {uid}");
+    }
+}
+
+#[test]
 fn ssh_starts_in_namespaces() {
     if !tiers().contains(&"namespaces") || !Path::new("/usr/bin/ssh").exists() {
         skip("needs the tier namespaces, and ssh");

@@ -152,9 +152,11 @@ fn has(
         Tier::Uid => {}
         Tier::Namespaces => namespaces::probe(fork).map_err(Unavailable::Namespaces)?,
     }
-    // A group that owns caches must not become the UID of a request.
+    // A group that owns caches must not become the UID of a request. Neither must the UID
+    // that the supervisor takes later: killers would end the supervisor.
     let path = Path::new(&setup.work_dir).join(caches::NAME);
-    let reserved = caches::groups(&path).map_err(|error| Unavailable::CacheRoot { path, error })?;
+    let groups = caches::groups(&path).map_err(|error| Unavailable::CacheRoot { path, error })?;
+    let reserved = groups.into_iter().chain([setup.shared_uid]).collect();
     Ok(Some(UidPool::claim(setup.first_uid, setup.uid_count, setup.leases, &reserved)?))
 }
 
