@@ -4,6 +4,7 @@
 
 use std::{
     env,
+    fmt::Display,
     path::{self, Path, PathBuf},
     time::Duration,
 };
@@ -12,9 +13,9 @@ use clap::Args;
 use cmp_sandbox::{Bounds, Caches};
 
 use super::{
-    Http, Isolation, LogFilter, LogFormat, NoLogFilter, Otlp, PEER_CONFIG, PEER_FILE, Ports,
-    RequestCgroups, UidRange,
-    argument::{Described as _, Time},
+    Http, Isolation, LogFilter, LogFormat, Otlp, PEER_CONFIG, PEER_FILE, Ports, RequestCgroups,
+    UidRange,
+    argument::{Described as _, Time, expected},
     path_variable, work_dir,
 };
 use crate::{
@@ -56,24 +57,33 @@ type PeerVariable = (&'static str, &'static Setting);
 const EXEC_TIMEOUT: PeerVariable = ("ARGOCD_EXEC_TIMEOUT", &settings::EXEC_TIMEOUT);
 const EXEC_GRACE: PeerVariable = ("ARGOCD_EXEC_FATAL_TIMEOUT", &settings::EXEC_GRACE);
 
-/// The value of a variable of Argo CD, if it is set; or why it cannot be read.
-fn peer_time((name, row): PeerVariable) -> Result<Option<Limit>, String> {
+/// The value of another program's variable, if it is set; or why it cannot be read.
+fn foreign<T, E: Display>(
+    name: &str,
+    read: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<Option<T>, String> {
     let Some(text) = env::var_os(name).filter(|text| !text.is_empty()) else { return Ok(None) };
-    let amount = row.amount();
-    let read = text.to_str().and_then(|text| amount.read(text));
     let shown = text.to_string_lossy();
-    let error = || format!("{name} is {shown:?}: expected {}", amount.expected());
-    read.map(Some).ok_or_else(error)
+    read(&shown).map(Some).map_err(|error| format!("{name} is {shown:?}: {error}"))
 }
 
-/// The filter in the variable that most programs in Rust read, if it is set; or why it
-/// cannot be read.
+/// A time in a variable of Argo CD.
+fn peer_time((name, row): PeerVariable) -> Result<Option<Limit>, String> {
+    let amount = row.amount();
+    foreign(name, |text| amount.read(text).ok_or_else(|| expected(amount.expected())))
+}
+
+/// MiB of the longest gRPC message in Argo CD's variable, which takes the same numbers there.
+fn peer_message() -> Result<Option<usize>, String> {
+    foreign("ARGOCD_GRPC_MAX_SIZE_MB", |text| {
+        let mib = text.parse().ok().filter(|mib| i32::try_from(*mib).is_ok());
+        mib.ok_or_else(|| expected("a whole number of MiB, for example 100"))
+    })
+}
+
+/// The filter in the variable that most programs in Rust read.
 fn usual_filter() -> Result<Option<LogFilter>, String> {
-    const NAME: &str = "RUST_LOG";
-    let Some(text) = env::var_os(NAME).filter(|text| !text.is_empty()) else { return Ok(None) };
-    let shown = text.to_string_lossy();
-    let error = |error: NoLogFilter| format!("{NAME} is {shown:?}: {error}");
-    shown.parse().map(Some).map_err(error)
+    foreign("RUST_LOG", str::parse)
 }
 
 /// Serve every plugin of a directory.
@@ -238,13 +248,11 @@ impl Serve {
             .collect()
     }
 
-    /// Longest gRPC message in bytes. What cannot be read is the default, as
-    /// for Argo CD.
+    /// Longest gRPC message in bytes.
     #[must_use]
     pub fn max_message(&self) -> usize {
-        let stated = env::var("ARGOCD_GRPC_MAX_SIZE_MB").ok();
-        let mib = stated.and_then(|text| text.parse::<u32>().ok());
-        mib.map_or(MAX_MESSAGE_MIB, |mib| mib as usize).saturating_mul(MIB)
+        let stated = peer_message().ok().flatten();
+        stated.unwrap_or(MAX_MESSAGE_MIB).saturating_mul(MIB)
     }
 
     /// The settings that decide what follows from the container.
@@ -316,7 +324,8 @@ impl Serve {
     #[must_use]
     pub fn misread(&self) -> Vec<String> {
         let times = [EXEC_TIMEOUT, EXEC_GRACE].into_iter().filter_map(|peer| peer_time(peer).err());
-        times.chain(usual_filter().err().filter(|_| self.log_level.is_none())).collect()
+        let filter = usual_filter().err().filter(|_| self.log_level.is_none());
+        times.chain(peer_message().err()).chain(filter).collect()
     }
 
     /// Default grants of commands, and their limits that no container sets.

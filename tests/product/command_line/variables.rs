@@ -31,3 +31,19 @@ fn the_variable_of_a_flag_that_is_given_is_not_told() {
         assert!(told.contains("'many'") && !told.contains("variable"), "{told}");
     }
 }
+
+#[test]
+fn a_variable_of_argo_cd_that_cannot_be_read_is_told_and_its_default_applies() {
+    let root = tempfile::tempdir().unwrap();
+    let [sockets, missing] = ["sockets", "missing"].map(|name| root.path().join(name));
+    for value in ["100Mi", "-1", "2147483648"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+        command.args(["serve", "--isolation", "none", "--accept-no-isolation", "--http", "off"]);
+        command.arg("--plugins-dir").arg(&missing).arg("--socket-dir").arg(&sockets);
+        command.arg("--work-dir").arg(root.path()).env("ARGOCD_GRPC_MAX_SIZE_MB", value);
+        let log = String::from_utf8(command.output().unwrap().stderr).unwrap();
+        let expected =
+            format!(r#"ARGOCD_GRPC_MAX_SIZE_MB is \"{value}\": expected a whole number"#);
+        assert!(log.contains(&expected), "{log}");
+    }
+}
