@@ -2,8 +2,8 @@
 
 use std::{
     io,
-    sync::{Arc, Barrier},
-    thread::available_parallelism,
+    sync::{Arc, Barrier, Mutex},
+    thread::{self, available_parallelism},
     time::Duration,
 };
 
@@ -22,6 +22,10 @@ const MAX_THREADS: usize = 4;
 /// them that does not answer keeps one thread.
 const FOR_FILES: usize = 7;
 
+/// Threads that other parts start later: for programs of definitions, metrics, changes of
+/// definitions and of sockets, and traces.
+const OTHERS: usize = 5;
+
 /// An idle thread stays. Requests may have taken all processes of the container
 /// when it would be needed again.
 const KEPT: Duration = Duration::from_hours(24 * 365);
@@ -30,6 +34,7 @@ const KEPT: Duration = Duration::from_hours(24 * 365);
 pub(super) fn runtime() -> io::Result<Runtime> {
     let threads = available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let blocking = blocking_threads();
+    look_for_room(threads + blocking + OTHERS)?;
     let runtime = Builder::new_multi_thread()
         .worker_threads(threads)
         .max_blocking_threads(blocking)
@@ -43,6 +48,23 @@ pub(super) fn runtime() -> io::Result<Runtime> {
         runtime.spawn_blocking(move || all.wait());
     }
     Ok(runtime)
+}
+
+/// Starts this many threads and ends them. Libraries panic if they cannot start theirs.
+fn look_for_room(count: usize) -> io::Result<()> {
+    let gate = Mutex::new(());
+    let started = thread::scope(|scope| {
+        // None of them ends before all of them exist.
+        let _closed = gate.lock();
+        let start = || thread::Builder::new().spawn_scoped(scope, || drop(gate.lock()));
+        (0..count).try_for_each(|_| start().map(drop))
+    });
+    started.map_err(|error| {
+        io::Error::other(format!(
+            "{count} threads are needed: {error}: raise the limit of processes, which is pids.max \
+             of the container or the kubelet's podPidsLimit"
+        ))
+    })
 }
 
 /// Threads for work that blocks: in proportion to a tenant's data, or with files.

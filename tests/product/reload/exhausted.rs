@@ -1,6 +1,13 @@
-//! A node without free inotify instances, because one user runs many Pods.
+//! A node without free inotify instances, because one user runs many Pods, or without
+//! processes.
 
-use std::process::Command;
+use std::{
+    fs::{self, Permissions},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    process::Command,
+};
+
+use rustix::process::geteuid;
 
 use crate::{
     reload::{
@@ -54,4 +61,28 @@ fn without_inotify_changes_are_found_by_polling() {
     eventually("the watch", || {
         server.ask("GET", "/metrics").1.contains("argocd_cmp_config_watching 1")
     });
+}
+
+#[test]
+fn a_start_without_enough_processes_names_the_limit() {
+    if !geteuid().is_root() {
+        skip("needs root, to be another user, whose processes can be limited");
+        return;
+    }
+    let folders = Folders::new();
+    let work = tempfile::tempdir().unwrap();
+    fs::set_permissions(work.path(), Permissions::from_mode(0o777)).unwrap();
+    for processes in ["16", "26"] {
+        let mut command = Command::new("sh");
+        let script = "ulimit -u $0 2>/dev/null || ulimit -p $0; exec \"$@\"";
+        command.args(["-c", script, processes, env!("CARGO_BIN_EXE_cmp-supervisor")]);
+        command.arg("serve").arg("--plugins-dir").arg(folders.plugins());
+        command.arg("--socket-dir").arg(folders.sockets());
+        command.arg("--work-dir").arg(work.path());
+        command.args(["--isolation", "none", "--accept-no-isolation", "--http", "off"]);
+        let output = command.uid(62_110).gid(62_110).output().unwrap();
+        let log = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{log}");
+        assert!(log.contains("raise the limit of processes"), "{log}");
+    }
 }
