@@ -67,7 +67,7 @@ pub struct Loader {
     history: History,
     metrics: Metrics,
     state: Sender<State>,
-    /// Content that was read last time; `None` if reading failed.
+    /// Content that is in use; `None` if other content was read after it and not used.
     last: Option<(Digests, Vec<Ignored>)>,
     /// True if the kernel reports changes.
     watching: bool,
@@ -137,42 +137,51 @@ impl Loader {
         let snapshot = match self.reader.read() {
             Ok(snapshot) => snapshot,
             Err(error) => {
-                self.keep(error.to_string(), None);
+                let problems = self.state.borrow().problems.clone();
+                self.keep(Kept { reason: error.to_string(), seconds_left: None }, problems);
                 return Err(error);
             }
         };
-        let is_emptied = snapshot.files.is_empty() && !self.state.borrow().desired.is_empty();
-        if let Decision::Keep(left) = self.grace.decide(is_emptied, Instant::now()) {
-            self.keep("every definition was removed at once".to_owned(), Some(left));
-            return Ok(());
-        }
         let read = (digests(&snapshot.files), snapshot.ignored.clone());
         let is_changed = self.last.as_ref() != Some(&read) || read.0.values().any(Option::is_none);
         let is_due = self.only_plugin.waits() && self.reader.places.is_complete();
         if is_changed || is_due {
-            self.take(snapshot, &read.0);
+            self.last = self.take(snapshot, &read.0).then_some(read);
         } else {
             self.unchanged();
         }
-        self.last = Some(read);
         Ok(())
     }
 
-    /// Publishes new definitions.
-    fn take(&mut self, snapshot: Snapshot, read: &Digests) {
+    /// Publishes new definitions. Returns false if none of them is valid and the last ones
+    /// stay in use for now.
+    fn take(&mut self, snapshot: Snapshot, read: &Digests) -> bool {
+        let mut ledger = self.ledger.clone();
         let mut warnings = notes(&snapshot.ignored);
-        let (catalog, problems) = self.ledger.update(snapshot.files);
-        let is_complete = || self.reader.places.is_complete();
-        let catalog = self.only_plugin.endow(catalog, self.ledger.defined(), is_complete);
+        let (catalog, problems) = ledger.update(snapshot.files);
         // The length of a socket's path, with the real directory, is checked when it is created.
-        let warned = self.ledger.warnings().iter();
+        let warned = ledger.warnings().iter();
         warnings.extend(warned.filter(|warned| warned.problem.code != Code::SocketPath).cloned());
         self.log(&problems, &warnings);
+        let is_emptied = catalog.is_empty() && !self.state.borrow().desired.is_empty();
+        if let Decision::Keep(left) = self.grace.decide(is_emptied, Instant::now()) {
+            self.only_plugin.count(ledger.defined());
+            self.keep(Kept::emptied(left, &problems), problems);
+            return false;
+        }
+        self.ledger = ledger;
+        if problems.is_empty() && !self.state.borrow().problems.is_empty() {
+            info!("all definitions are valid again");
+        }
+        let is_complete = || self.reader.places.is_complete();
+        let catalog = self.only_plugin.endow(catalog, self.ledger.defined(), is_complete);
         let bad: Vec<_> = problems.iter().map(|problem| problem.file.as_str()).collect();
         self.history.record(read, &bad);
         let is_changed = self.state.borrow().desired != catalog;
         if is_changed {
             info!(plugins = catalog.len(), "definitions changed");
+        } else {
+            self.log_return();
         }
         let result = match (problems.is_empty(), is_changed) {
             (false, _) => Reload::Partial,
@@ -183,13 +192,12 @@ impl Loader {
             loader.history.settle(state, catalog, &loader.ledger);
             State { result, problems, kept: None, ..std::mem::take(state) }
         });
+        true
     }
 
     /// Publishes that reading succeeded without a change.
     fn unchanged(&mut self) {
-        if self.state.borrow().kept.is_some() {
-            info!("definitions can be read again; nothing has changed");
-        }
+        self.log_return();
         let desired = self.state.borrow().desired.clone();
         self.publish(&desired, |_, state| {
             let is_good = state.problems.is_empty();
@@ -199,19 +207,19 @@ impl Loader {
     }
 
     /// Keeps the last definitions, and logs the reason once.
-    fn keep(&mut self, reason: String, left: Option<Duration>) {
-        let seconds_left = left.map(|left| left.as_secs());
-        let is_known = self.state.borrow().kept.as_ref().is_some_and(|kept| kept.reason == reason);
+    fn keep(&mut self, kept: Kept, problems: Vec<Problem>) {
+        let Kept { reason, seconds_left } = &kept;
+        let is_known = self.state.borrow().kept.as_ref().is_some_and(|kept| kept.reason == *reason);
         let desired = self.state.borrow().desired.clone();
         if !is_known && desired.is_empty() {
             warn!(reason, "serving no plugin until the definitions can be read");
         } else if !is_known {
             warn!(reason, seconds_left, "keeping the last definitions");
         }
-        let kept = Some(Kept { reason, seconds_left });
         self.publish(&desired, |_, state| State {
             result: Reload::Rejected,
-            kept,
+            kept: Some(kept),
+            problems,
             ..std::mem::take(state)
         });
     }
@@ -231,6 +239,13 @@ impl Loader {
             }
         });
         self.metrics.configured(&self.state.borrow().configured());
+    }
+
+    /// Logs that definitions which were kept are there again.
+    fn log_return(&self) {
+        if self.state.borrow().kept.is_some() {
+            info!("definitions can be read again; nothing has changed");
+        }
     }
 
     fn log(&mut self, problems: &[Problem], warnings: &[Problem]) {
@@ -258,9 +273,6 @@ impl Loader {
                     warn!(file, %place, %code, error = %problem, help, "questionable plugin definition");
                 }
             }
-        }
-        if problems.is_empty() && !self.state.borrow().problems.is_empty() {
-            info!("all definitions are valid again");
         }
         self.logged = texts;
     }

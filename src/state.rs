@@ -10,7 +10,10 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, time::SystemTime};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +86,17 @@ pub struct Kept {
     /// Seconds from the last read until the definitions are removed; `None` if
     /// they stay until the cause is fixed.
     pub seconds_left: Option<u64>,
+}
+
+impl Kept {
+    /// No definition is valid any more. `problems` are those of the ones that were read.
+    pub(crate) fn emptied(left: Duration, problems: &[Problem]) -> Self {
+        let reason = match problems {
+            [] => "every definition was removed at once",
+            [..] => "every valid definition was removed at once",
+        };
+        Self { reason: reason.to_owned(), seconds_left: Some(left.as_secs()) }
+    }
 }
 
 impl State {

@@ -1,21 +1,21 @@
-//! Keeps the last definitions for some time after all files are gone.
+//! Keeps the last definitions for some time after all of them are gone.
 
 use std::time::{Duration, Instant};
 
-/// Decides how long the last definitions stay when all files are gone.
+/// Decides how long the last definitions stay when no valid one is left.
 ///
-/// An accident, such as a deleted optional ConfigMap, looks the same as the
-/// intention to have no plugins.
+/// An accident, such as a deleted optional ConfigMap or another one in its place,
+/// looks the same as the intention to have no plugins.
 #[derive(Debug)]
 pub(super) struct Grace {
     limit: Duration,
     since: Option<Instant>,
 }
 
-/// Treatment of a list of files.
+/// Treatment of a set of definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Use the list.
+    /// Use the set.
     Use,
     /// Keep the last definitions, for at most this time.
     Keep(Duration),
@@ -26,7 +26,7 @@ impl Grace {
         Self { limit, since: None }
     }
 
-    /// `is_emptied` is true if the list is empty although plugins are defined.
+    /// `is_emptied` is true if the new set is empty although plugins are served.
     pub(super) fn decide(&mut self, is_emptied: bool, now: Instant) -> Decision {
         if !is_emptied {
             self.since = None;

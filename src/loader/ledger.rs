@@ -19,7 +19,7 @@ use crate::plugin::{
 };
 
 /// The last good definition at every place in every file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     /// The sidecar's isolation.
     isolation: Tier,

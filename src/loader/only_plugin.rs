@@ -39,8 +39,8 @@ impl OnlyPlugin {
         defined: usize,
         is_complete: impl FnOnce() -> bool,
     ) -> Catalog {
+        self.count(defined.max(catalog.len()));
         let Some(watched) = &self.watched else { return catalog };
-        self.had_more |= defined.max(catalog.len()) > 1;
         let endowed = (!self.had_more).then(|| watched.endow(catalog.clone(), defined));
         let owner = endowed.iter().flat_map(Catalog::iter).find_map(|plugin| {
             let secrets = &plugin.sandbox.secrets;
@@ -58,6 +58,11 @@ impl OnlyPlugin {
         self.is_waiting = is_waiting;
         self.hand_over(owner.filter(|_| !is_waiting), defined);
         if self.owner.is_some() { endowed.unwrap_or(catalog) } else { catalog }
+    }
+
+    /// Takes note of the number of definitions, valid or not.
+    pub(super) fn count(&mut self, defined: usize) {
+        self.had_more |= defined > 1;
     }
 
     fn hand_over(&mut self, owner: Option<Owner>, defined: usize) {

@@ -53,7 +53,7 @@ pub(super) static DIAGNOSTICS: Family = family(
 pub(super) static KEPT: Family = family(
     ("argocd_cmp_config_emptied", Kind::Gauge),
     &[],
-    "1 while all definitions are gone and the last good set is still served.",
+    "1 while no valid definition is left and the last good set is still served.",
 );
 pub(super) static WATCHING: Family = family(
     ("argocd_cmp_config_watching", Kind::Gauge),
@@ -86,7 +86,7 @@ pub enum Reload {
     Applied,
     /// Some definitions are invalid; the others are served.
     Partial,
-    /// Nothing could be read.
+    /// Nothing could be read, or nothing valid: the last good definitions are served.
     Rejected,
     /// Nothing changed.
     #[default]
@@ -136,7 +136,7 @@ pub struct Configured {
     pub diagnostics: usize,
     /// Time of the last reload without errors.
     pub good_since: Option<SystemTime>,
-    /// True while the directory is empty and the last good set is still served.
+    /// True while no valid definition is left and the last good set is still served.
     pub emptied: bool,
     /// True if the last reload had no errors.
     pub is_good: bool,

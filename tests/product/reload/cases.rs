@@ -147,17 +147,35 @@ fn after_a_configmap_is_deleted_its_plugins_stay_for_the_grace() {
 }
 
 #[test]
+fn plugins_stay_for_the_grace_if_invalid_files_take_the_place_of_all_definitions() {
+    let mut loaded = Loaded::with_grace(Duration::from_millis(150));
+    let mut kubelet = loaded.kubelet();
+    kubelet.publish(payload([("a.yaml", definition("a", "1"))]));
+    assert_eq!(loaded.plugins(), ["a:1"]);
+    kubelet.publish(payload([("renamed.yaml", "kind: Secret".to_owned())]));
+    let state = loaded.load().unwrap();
+    assert_eq!(loaded.served(), ["a:1"]);
+    assert_eq!(state.problems[0].file, "renamed.yaml");
+    assert!(state.kept.unwrap().seconds_left.is_some());
+    std::thread::sleep(Duration::from_millis(160));
+    assert!(loaded.plugins().is_empty());
+    assert_eq!(loaded.load().unwrap().problems.len(), 1);
+}
+
+#[test]
 fn a_configmap_that_returns_within_the_grace_changes_nothing() {
     let mut loaded = Loaded::new();
     let mut kubelet = loaded.kubelet();
     kubelet.publish(payload([("a.yaml", definition("a", "1"))]));
     loaded.plugins();
-    kubelet.publish(payload([]));
-    assert_eq!(loaded.plugins(), ["a:1"]);
-    kubelet.publish(payload([("a.yaml", definition("a", "1"))]));
-    assert_eq!(loaded.plugins(), ["a:1"]);
-    let state = loaded.load().unwrap();
-    assert_eq!((state.generation, state.kept), (1, None));
+    for other in [payload([]), payload([("b.yaml", "kind: Secret".to_owned())])] {
+        kubelet.publish(other);
+        assert_eq!(loaded.plugins(), ["a:1"]);
+        kubelet.publish(payload([("a.yaml", definition("a", "1"))]));
+        assert_eq!(loaded.plugins(), ["a:1"]);
+        let state = loaded.load().unwrap();
+        assert_eq!((state.generation, state.kept, state.problems.len()), (1, None, 0));
+    }
 }
 
 #[test]
