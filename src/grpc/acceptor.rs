@@ -46,7 +46,10 @@ impl PublishedSocket {
         leftovers: Leftovers,
     ) -> io::Result<Self> {
         let file = FileIdentity::of(staged)?;
-        fs::rename(staged, &path)?;
+        fs::rename(staged, &path).map_err(|error| {
+            let path = path.display();
+            io::Error::other(format!("{path}: cannot replace what is there: {error}: remove it"))
+        })?;
         Ok(Self { path, file, staging, leftovers })
     }
 

@@ -115,6 +115,20 @@ fn a_plugin_without_a_socket_is_shown_as_failed() {
 }
 
 #[test]
+fn a_directory_at_the_path_of_a_socket_is_named() {
+    let folders = Folders::new();
+    for name in ["a", "b"] {
+        write(&folders.plugins(), &format!("{name}.yaml"), &definition(name, "x"));
+    }
+    let path = folders.socket("b");
+    fs::create_dir(&path).unwrap();
+    let failed = plugin(&folders.serve(), "b");
+    let problem = failed["problems"][0].as_str().unwrap();
+    let expected = format!("{}: cannot replace what is there: Is a directory", path.display());
+    assert!(problem.starts_with(&expected) && problem.ends_with(": remove it"), "{failed}");
+}
+
+#[test]
 fn a_verbose_probe_prints_one_line_for_each_check() {
     let folders = Folders::new();
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));
