@@ -18,6 +18,9 @@ use tracing_subscriber::fmt::{
 
 use crate::{config::LogFormat, event, terminal::printable};
 
+/// Fields of a warning that an event repeats after its message, in this order.
+const SAID: [&str; 7] = ["check", "file", "path", "directory", "at", "reason", "error"];
+
 /// The fields of an event or a span.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LogFields(Map<String, Value>);
@@ -78,9 +81,11 @@ impl LogFields {
             }),
             _ if level > Level::WARN => None,
             _ => {
-                let parts = ["message", "check", "file", "reason", "error"].map(text);
-                let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-                Some(event::Event::Warning { text: parts.join(": ").into() })
+                let said = SAID.map(text).into_iter().fold(text("message"), |said, part| {
+                    let is_new = !part.is_empty() && !said.contains(&part);
+                    if is_new { said + ": " + &part } else { said }
+                });
+                Some(event::Event::Warning { text: said.into() })
             }
         }
     }
@@ -164,11 +169,15 @@ mod tests {
         let event = |level, target| fields().into_event(level, target);
         let text = "hello: a \"b\"".into();
         assert_eq!(event(Level::WARN, "x"), Some(event::Event::Warning { text }));
-        let failed = [("message", "fails"), ("reason", "gone"), ("check", "work-volume")];
-        let failed = failed.map(|(name, value)| (name.to_owned(), value.into()));
-        let failed = LogFields(Map::from_iter(failed)).into_event(Level::WARN, "x");
-        let text = "fails: work-volume: gone".into();
-        assert_eq!(failed, Some(event::Event::Warning { text }));
+        for (fields, text) in [
+            (&[("message", "fails"), ("reason", "gone"), ("check", "c")][..], "fails: c: gone"),
+            (&[("message", "/a is missing"), ("path", "/a")], "/a is missing"),
+            (&[("message", "missing"), ("path", "/a"), ("plugin", "p")], "missing: /a"),
+        ] {
+            let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).into()));
+            let warned = LogFields(fields.collect()).into_event(Level::WARN, "x");
+            assert_eq!(warned, Some(event::Event::Warning { text: text.into() }));
+        }
         assert_eq!(event(Level::INFO, "x"), None);
         assert_eq!(event(Level::WARN, event::TOLD), None);
         let said = LogFields(Map::from_iter([
