@@ -20,6 +20,7 @@ mod series;
 mod shares;
 mod table;
 mod timeouts;
+mod values;
 
 use std::{fmt, iter::once, sync::Arc, time::Instant};
 

@@ -83,17 +83,3 @@ fn a_text_is_cut_between_characters() {
     let cut = Text::from(format!("x{}", "é".repeat(MAX_TEXT))).to_string();
     assert_eq!(cut.len(), MAX_TEXT - 1);
 }
-
-#[test]
-fn names_are_equal_to_those_of_logs_and_metrics() {
-    let word = |value: serde_json::Value| value.as_str().unwrap().to_owned();
-    for method in Method::ALL {
-        assert_eq!(word(serde_json::to_value(method).unwrap()), method.as_str());
-    }
-    for outcome in Outcome::ALL {
-        assert_eq!(word(serde_json::to_value(outcome).unwrap()), outcome.as_str());
-    }
-    for phase in [Phase::Queue, Phase::Receive, Phase::Init, Phase::Generate, Phase::Discover] {
-        assert_eq!(word(serde_json::to_value(phase).unwrap()), phase.as_str());
-    }
-}

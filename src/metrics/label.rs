@@ -1,35 +1,8 @@
 //! Labels of metrics, and all values that each may have.
 
 use metrics::Label;
-use serde::{Deserialize, Serialize};
 
-use super::{Outcome, PluginState, Reload, WatchError};
-
-/// Declares a label's values: an enum with the text of each value.
-macro_rules! values {
-    ($(#[$about:meta])* $name:ident { $($(#[$each:meta])* $value:ident = $text:literal,)* }) => {
-        $(#[$about])*
-        #[derive(
-            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize,
-        )]
-        pub enum $name {
-            $($(#[$each])* #[serde(rename = $text)] $value,)*
-        }
-
-        impl $name {
-            /// All values.
-            pub const ALL: &'static [Self] = &[$(Self::$value,)*];
-
-            /// The text in metrics and logs.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$value => $text,)*
-                }
-            }
-        }
-    };
-}
+use super::{Outcome, PluginState, Reload, WatchError, values::values};
 
 values! {
     /// The method of a call.
@@ -341,7 +314,7 @@ impl Dimension {
         }
         match self {
             Self::Method => texts(Method::ALL, Method::as_str),
-            Self::Outcome => texts(&Outcome::ALL, Outcome::as_str),
+            Self::Outcome => texts(Outcome::ALL, Outcome::as_str),
             Self::Phase => texts(Phase::ALL, Phase::as_str),
             Self::Timer => texts(Timer::ALL, Timer::as_str),
             Self::Kill => texts(Kill::ALL, Kill::as_str),
@@ -351,9 +324,9 @@ impl Dimension {
             Self::Shared => texts(Shared::ALL, Shared::as_str),
             Self::Contained => texts(Contained::ALL, Contained::as_str),
             Self::Feature => texts(Feature::ALL, Feature::as_str),
-            Self::State => texts(&PluginState::ALL, PluginState::as_str),
-            Self::Reload => texts(&Reload::ALL, Reload::as_str),
-            Self::WatchError => texts(&WatchError::ALL, WatchError::as_str),
+            Self::State => texts(PluginState::ALL, PluginState::as_str),
+            Self::Reload => texts(Reload::ALL, Reload::as_str),
+            Self::WatchError => texts(WatchError::ALL, WatchError::as_str),
             Self::Discovery => texts(DiscoveryKind::ALL, DiscoveryKind::as_str),
             Self::GrpcCode => texts(GrpcCode::ALL, GrpcCode::as_str),
             Self::GrpcType => vec!["unary", "client_stream"],

@@ -6,9 +6,8 @@ use std::{
 };
 
 use metrics::Label;
-use serde::{Deserialize, Serialize};
 
-use super::{Dimension, Family, Kind, Metrics, family, family::SECONDS};
+use super::{Dimension, Family, Kind, Metrics, family, family::SECONDS, values::values};
 
 pub(super) static RELOADS: Family = family(
     ("argocd_cmp_config_reloads_total", Kind::Counter),
@@ -78,51 +77,54 @@ pub(super) static PLUGIN_STATE: Family = family(
 pub(super) static READY: Family =
     family(("argocd_cmp_ready", Kind::Gauge), &[], "1 while /readyz returns 200.");
 
-/// The result of reading the plugins' definitions again.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Reload {
-    /// All changes are served.
-    Applied,
-    /// Some definitions are invalid; the others are served.
-    Partial,
-    /// Nothing could be read, or nothing valid: the last good definitions are served.
-    Rejected,
-    /// Nothing changed.
-    #[default]
-    Unchanged,
+values! {
+    /// The result of reading the plugins' definitions again.
+    #[derive(Default)]
+    Reload {
+        /// All changes are served.
+        Applied = "applied",
+        /// Some definitions are invalid; the others are served.
+        Partial = "partial",
+        /// Nothing could be read, or nothing valid: the last good definitions are served.
+        Rejected = "rejected",
+        /// Nothing changed.
+        #[default]
+        Unchanged = "unchanged",
+    }
 }
 
-/// Reasons why notices of changes may be lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WatchError {
-    /// The kernel's queue of notices overflowed.
-    Overflow,
-    /// A watched file or directory was removed.
-    Lost,
-    /// There are no descriptors or watches left.
-    Exhausted,
-    /// Another error of the operating system.
-    Io,
+values! {
+    /// Reasons why notices of changes may be lost.
+    WatchError {
+        /// The kernel's queue of notices overflowed.
+        Overflow = "overflow",
+        /// A watched file or directory was removed.
+        Lost = "watch_lost",
+        /// There are no descriptors or watches left.
+        Exhausted = "emfile",
+        /// Another error of the operating system.
+        Io = "io",
+    }
 }
 
-/// The state of a plugin.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PluginState {
-    /// It is served as defined.
-    Serving,
-    /// Its file has become invalid; the last good definition is served.
-    Stale,
-    /// Its socket answers, but a program of its commands is missing.
-    Unusable,
-    /// Its socket is about to be created.
-    #[default]
-    Starting,
-    /// Its socket cannot be created.
-    Failed,
-    /// Its file was never valid, so it is not served.
-    Invalid,
+values! {
+    /// The state of a plugin.
+    #[derive(Default)]
+    PluginState {
+        /// It is served as defined.
+        Serving = "serving",
+        /// Its file has become invalid; the last good definition is served.
+        Stale = "stale",
+        /// Its socket answers, but a program of its commands is missing.
+        Unusable = "unusable",
+        /// Its socket is about to be created.
+        #[default]
+        Starting = "starting",
+        /// Its socket cannot be created.
+        Failed = "failed",
+        /// Its file was never valid, so it is not served.
+        Invalid = "invalid",
+    }
 }
 
 /// The state of all definitions together.
@@ -142,57 +144,11 @@ pub struct Configured {
     pub is_good: bool,
 }
 
-impl Reload {
-    pub(super) const ALL: [Self; 4] =
-        [Self::Applied, Self::Partial, Self::Rejected, Self::Unchanged];
-
-    /// The name in metrics and answers.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Applied => "applied",
-            Self::Partial => "partial",
-            Self::Rejected => "rejected",
-            Self::Unchanged => "unchanged",
-        }
-    }
-}
-
-impl WatchError {
-    pub(super) const ALL: [Self; 4] = [Self::Overflow, Self::Lost, Self::Exhausted, Self::Io];
-
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Overflow => "overflow",
-            Self::Lost => "watch_lost",
-            Self::Exhausted => "emfile",
-            Self::Io => "io",
-        }
-    }
-}
-
 impl PluginState {
     /// True if the plugin's socket answers and its programs exist.
     #[must_use]
     pub fn is_up(self) -> bool {
         matches!(self, Self::Serving | Self::Stale)
-    }
-
-    /// All states.
-    pub const ALL: [Self; 6] =
-        [Self::Serving, Self::Stale, Self::Unusable, Self::Starting, Self::Failed, Self::Invalid];
-
-    /// The name in metrics and answers.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Serving => "serving",
-            Self::Stale => "stale",
-            Self::Unusable => "unusable",
-            Self::Starting => "starting",
-            Self::Failed => "failed",
-            Self::Invalid => "invalid",
-        }
     }
 }
 
@@ -264,7 +220,7 @@ impl Metrics {
         for each in PluginState::ALL {
             let plugin = Label::new("plugin", plugin.to_owned());
             let labels = [plugin, Dimension::State.is(each.as_str())];
-            metrics.flag(&PLUGIN_STATE, &labels, state == Some(each));
+            metrics.flag(&PLUGIN_STATE, &labels, state == Some(*each));
         }
     }
 

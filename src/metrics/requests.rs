@@ -248,7 +248,7 @@ impl PluginMetrics {
         for method in Method::ALL {
             self.metrics.gauge(&IN_FLIGHT, &self.of(*method)).increment(0.0);
             for outcome in Outcome::ALL {
-                self.requests(*method, outcome).absolute(0);
+                self.requests(*method, *outcome).absolute(0);
             }
             for timeout in possible(*method) {
                 self.timeouts(timeout).absolute(0);

@@ -49,7 +49,7 @@ fn set(metrics: &Metrics, state: &State, shown: &BTreeSet<String>) {
         metrics.plugin_gone(gone);
     }
     for each in PluginState::ALL {
-        metrics.plugins(each, plugins.iter().filter(|plugin| plugin.state == each).count());
+        metrics.plugins(*each, plugins.iter().filter(|plugin| plugin.state == *each).count());
     }
     metrics.ready(state.is_ready());
 }
