@@ -19,7 +19,7 @@ fuzz_target!(|document: &[u8]| {
     assert!(json.len() <= MAX_BYTES);
     let tree = tree.expect("a document that converts has a tree");
     if let Some(tree) = &tree {
-        let _ = tree.root().span();
+        let _ = tree.root().range();
     }
     let value = serde_json::from_slice::<serde_json::Value>(&json);
     // serde_json refuses nesting beyond 128.

@@ -33,7 +33,7 @@
 //! ```
 //! let tree = cmp_yaml::tree(b"spec:\n  version: v1\n")?.expect("a document");
 //! let version = tree.root().get("spec").and_then(|spec| spec.get("version"));
-//! assert_eq!(version.map(|node| node.span().start.line), Some(2));
+//! assert_eq!(version.map(|node| node.range()), Some(17..19));
 //! # Ok::<(), cmp_yaml::Error>(())
 //! ```
 //!
@@ -95,7 +95,6 @@ use std::{borrow::Cow, mem};
 pub use self::{
     error::{Cause, Error},
     offset::MAX_DOCUMENT_BYTES,
-    place::{Mark, Span},
     token::Style,
     tree::Tree,
     watch::Watch,

@@ -28,23 +28,3 @@ impl Place {
         self.line.get()
     }
 }
-
-/// A position for diagnostics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
-    /// Bytes before it, from the start of the document.
-    pub offset: usize,
-    /// Line, counted from 1.
-    pub line: usize,
-    /// Column in characters, counted from 1.
-    pub column: usize,
-}
-
-/// A range from `start` to `end`, without `end`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
-    /// First character of the range.
-    pub start: Mark,
-    /// Position after the last character.
-    pub end: Mark,
-}

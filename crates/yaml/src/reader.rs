@@ -5,12 +5,7 @@ mod utf8;
 
 use std::borrow::Cow;
 
-use super::{
-    class::{self, BREAK, WIDE, break_len},
-    error::Error,
-    offset::MAX_DOCUMENT_BYTES,
-    place::{Mark, Place},
-};
+use super::{error::Error, offset::MAX_DOCUMENT_BYTES, place::Place};
 
 /// Bytes that go-yaml reads at once. It reports a bad character as soon as the
 /// scanner needs any character of the same window, and never for a window that
@@ -62,27 +57,6 @@ impl<'a> Source<'a> {
             [0xEF, 0xBB, 0xBF, rest @ ..] => Self::from_utf8(rest, 3),
             _ => Self::from_utf8(document, 0),
         })
-    }
-
-    /// Line and column of an offset in `text`. In a UTF-16 document they are
-    /// those of its UTF-8 form.
-    pub(super) fn mark(&self, offset: usize) -> Mark {
-        let before = &self.text[..offset.min(self.text.len())];
-        let mut line = 1;
-        let mut line_start = 0;
-        let mut at = 0;
-        while let Some(step) =
-            before[at..].iter().position(|&byte| class::of(byte) & (BREAK | WIDE) != 0)
-        {
-            at += step;
-            let width = break_len(&before[at..]);
-            at += width.max(1);
-            if width > 0 {
-                (line, line_start) = (line + 1, at);
-            }
-        }
-        let characters = before[line_start..].iter().filter(|&byte| byte & 0xC0 != 0x80);
-        Mark { offset: offset + self.skipped, line, column: characters.count() + 1 }
     }
 
     fn from_utf8(text: &'a [u8], skipped: usize) -> Self {

@@ -3,10 +3,7 @@
 use std::ops::Range;
 
 use super::{Content, Data, Tree, Value};
-use crate::{
-    place::{Place, Span},
-    token::Style,
-};
+use crate::{place::Place, token::Style};
 
 /// A node of a [`Tree`]. An alias has the content of its target, but its own
 /// position. A node that contains an alias of itself has endless descendants,
@@ -130,28 +127,13 @@ impl<'t> Node<'t> {
         entries.last().map(|(_, value)| value)
     }
 
-    /// The range of the node, without its anchor and tag. A block collection
-    /// ends at the start of the next token.
-    ///
-    /// This counts lines from the start of the document. [`Self::range`] does not.
-    #[must_use]
-    pub fn span(self) -> Span {
-        let source = &self.tree.source;
-        let Range { start, end } = self.offsets();
-        Span { start: source.mark(start), end: source.mark(end) }
-    }
-
-    /// The range as offsets in bytes from the start of the document.
+    /// The range of the node in bytes from the start of the document, without its anchor
+    /// and tag. A block collection ends at the start of the next token.
     #[must_use]
     pub fn range(self) -> Range<usize> {
-        let (Range { start, end }, skipped) = (self.offsets(), self.tree.source.skipped);
-        start + skipped..end + skipped
-    }
-
-    /// The bytes of the node in the scanner's text.
-    fn offsets(self) -> Range<usize> {
         let (start, end) = self.data().map_or((0, 0), |data| (data.start.offset(), data.end));
-        start..end.max(start)
+        let skipped = self.tree.source.skipped;
+        start + skipped..end.max(start) + skipped
     }
 
     pub(crate) fn value(self) -> Option<Value> {

@@ -124,16 +124,12 @@ fn a_tree_has_shapes_and_positions() {
     let spec = tree.root().get("spec").expect("an entry");
     let list = spec.get("list").expect("an alias");
     assert_eq!(list.shape(), Shape::Sequence);
-    assert_eq!(list.span().start.line, 4);
     let shapes: Vec<_> = list.items().map(Node::shape).collect();
     assert_eq!(shapes, [Shape::Int, Shape::Bool, Shape::Null, Shape::String]);
     assert_eq!(spec.get("since").map(Node::shape), Some(Shape::String));
 
     let (key, value) = spec.entries().next().expect("an entry");
     assert_eq!(key.text(), Some("é"));
-    let span = value.span();
-    assert_eq!((span.start.offset, span.start.line, span.start.column), (23, 3, 9));
-    assert_eq!((span.end.offset, span.end.line, span.end.column), (39, 3, 25));
     assert_eq!(value.range(), 23..39);
     let marked = cmp_yaml::tree(b"\xEF\xBB\xBFa: b").expect("YAML").expect("a document");
     assert_eq!(marked.root().get("a").map(Node::range), Some(6..7));

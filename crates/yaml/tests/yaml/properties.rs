@@ -251,7 +251,7 @@ proptest! {
             Err(error) => prop_assert!(error.line() <= output.split(|&byte| byte == b'\n').count()),
         }
         if let Ok(Some(tree)) = cmp_yaml::tree(output) {
-            prop_assert!(tree.root().span().start.offset <= output.len());
+            prop_assert!(tree.root().range().start <= output.len());
         }
     }
 
