@@ -135,5 +135,5 @@ pub async fn parameters(options: &Application, format: OutputFormat) -> Result<(
         let (_, mut client) = choose(plugin, sockets, parcel).await?;
         Ok(client.announce(parcel).await?)
     });
-    show::print(&show::announcements(announced.await?, format)?)
+    show::print(&show::announcements(&announced.await?, format)?)
 }

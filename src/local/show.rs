@@ -61,25 +61,14 @@ pub(super) fn claims(
 
 /// Parameter announcements.
 pub(super) fn announcements(
-    announced: Vec<Announcement>,
+    announced: &[Announcement],
     format: OutputFormat,
 ) -> Result<String, LocalError> {
-    let describe = |announcement: Announcement| {
-        let Announcement { name, title, tooltip, required, .. } = announcement;
-        let (item, collection) = (announcement.item_type, announcement.collection_type);
-        json!({
-            "name": name, "title": title, "tooltip": tooltip, "required": required,
-            "itemType": item, "collectionType": collection, "string": announcement.string,
-            "array": announcement.array, "map": announcement.map,
-        })
-    };
-    let without_defaults = announced.into_iter().map(describe).map(|mut value| {
-        if let Some(object) = value.as_object_mut() {
-            object.retain(|_, value| !is_default(value));
-        }
-        value
-    });
-    text(&without_defaults.collect::<Vec<_>>(), format)
+    let mut announced = json!(announced);
+    for object in announced.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        object.retain(|_, value| !is_default(value));
+    }
+    text(&announced, format)
 }
 
 fn is_default(value: &Value) -> bool {

@@ -22,7 +22,7 @@ pub(super) use self::{
 };
 use self::{
     shape::{Shape, Unknown},
-    typed::{AnnouncementManifest, PluginManifest},
+    typed::PluginManifest,
 };
 use super::{Announcement, PluginDefinition};
 
@@ -81,8 +81,7 @@ pub fn read_announcements(text: &[u8]) -> Result<Vec<Option<Announcement>>, Inva
     if let Some(fault) = findings.into_iter().find_map(|finding| refused(finding).ok()) {
         return Err(fault);
     }
-    let items = Vec::<Option<AnnouncementManifest>>::deserialize(value);
-    Ok(items.map_err(InvalidManifest::Json)?.into_iter().map(|item| item.map(Into::into)).collect())
+    Vec::deserialize(value).map_err(InvalidManifest::Json)
 }
 
 /// Converts a finding to an error, or returns it if it is only a warning.

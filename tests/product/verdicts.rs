@@ -7,8 +7,7 @@ use std::{fs, path::PathBuf};
 
 use cmp_discovery::{FileNamePattern, GlobPattern};
 use cmp_supervisor::plugin::{
-    Announcement, CommandLine, Diagnostic, Discovery, PluginDefinition, Reading, Severity,
-    read_all, read_first,
+    CommandLine, Diagnostic, Discovery, PluginDefinition, Reading, Severity, read_all, read_first,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -138,7 +137,7 @@ fn compare(definition: &PluginDefinition, verdict: &Verdict) -> Option<String> {
         "socket": definition.name.socket_file(),
         "init": definition.init.as_ref().map(argv),
         "generate": argv(&definition.generate),
-        "static": definition.announcements.iter().map(Option::as_ref).map(announcement).collect::<Vec<_>>(),
+        "static": announcements(&json!(definition.announcements)),
         "dynamic": definition.dynamic.as_ref().map(argv),
         "mode": definition.preserve_file_mode,
         "credentials": definition.provide_git_credentials,
@@ -147,7 +146,7 @@ fn compare(definition: &PluginDefinition, verdict: &Verdict) -> Option<String> {
         "socket": verdict.socket,
         "init": recorded_argv(&spec["init"]),
         "generate": recorded_argv(&spec["generate"]),
-        "static": recorded_announcements(&spec["Parameters"]["Static"]),
+        "static": announcements(&spec["Parameters"]["Static"]),
         "dynamic": recorded_argv(&spec["Parameters"]["Dynamic"]),
         "mode": spec["preserveFileMode"].as_bool().unwrap_or_default(),
         "credentials": spec["provideGitCreds"].as_bool().unwrap_or_default(),
@@ -186,17 +185,7 @@ fn recorded_discovery(discover: &Value) -> Option<Discovery> {
     CommandLine::new(words("command"), words("args")).map(Discovery::Command)
 }
 
-fn announcement(announcement: Option<&Announcement>) -> Value {
-    let Some(announcement) = announcement else { return Value::Null };
-    let Announcement { name, title, tooltip, required, .. } = announcement;
-    without_defaults(json!({
-        "name": name, "title": title, "tooltip": tooltip, "required": required,
-        "itemType": announcement.item_type, "collectionType": announcement.collection_type,
-        "string": announcement.string, "array": announcement.array, "map": announcement.map,
-    }))
-}
-
-fn recorded_announcements(list: &Value) -> Value {
+fn announcements(list: &Value) -> Value {
     let list = list.as_array().cloned().unwrap_or_default();
     list.into_iter().map(without_defaults).collect()
 }

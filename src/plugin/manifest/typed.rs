@@ -1,7 +1,5 @@
 //! plugin.yaml as typed fields, and its conversion to a definition.
 
-use std::collections::BTreeMap;
-
 use cmp_discovery::{FileNamePattern, GlobPattern, InvalidPattern};
 use serde::Deserialize;
 
@@ -68,22 +66,8 @@ struct Find {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Parameters {
-    r#static: Vec<Option<AnnouncementManifest>>,
+    r#static: Vec<Option<Announcement>>,
     dynamic: Command,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct AnnouncementManifest {
-    name: String,
-    title: String,
-    tooltip: String,
-    required: bool,
-    item_type: String,
-    collection_type: String,
-    string: String,
-    array: Vec<String>,
-    map: BTreeMap<String, String>,
 }
 
 impl PluginManifest {
@@ -122,7 +106,7 @@ impl PluginManifest {
             init: spec.init.line(),
             generate,
             discovery,
-            announcements: announcements(spec.parameters.r#static),
+            announcements: spec.parameters.r#static,
             dynamic: spec.parameters.dynamic.line(),
             preserve_file_mode: spec.preserve_file_mode,
             provide_git_credentials: spec.provide_git_creds,
@@ -182,25 +166,5 @@ impl Discover {
             return GlobPattern::new(&self.find.glob).map(Discovery::Glob).map(Some);
         }
         Ok(CommandLine::new(self.find.command, self.find.args).map(Discovery::Command))
-    }
-}
-
-fn announcements(manifests: Vec<Option<AnnouncementManifest>>) -> Vec<Option<Announcement>> {
-    manifests.into_iter().map(|manifest| manifest.map(Into::into)).collect()
-}
-
-impl From<AnnouncementManifest> for Announcement {
-    fn from(manifest: AnnouncementManifest) -> Self {
-        Self {
-            name: manifest.name,
-            title: manifest.title,
-            tooltip: manifest.tooltip,
-            required: manifest.required,
-            item_type: manifest.item_type,
-            collection_type: manifest.collection_type,
-            string: manifest.string,
-            array: manifest.array,
-            map: manifest.map,
-        }
     }
 }
