@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, ffi::OsString, fs, thread};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    reload::server::eventually,
     sandbox_settings::bench::{Bench, Server},
     skip::skip,
     spawned::children,
+    waiting::eventually,
 };
 
 /// Name of the process.

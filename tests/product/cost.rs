@@ -5,8 +5,6 @@ use std::{
     fs,
     path::Path,
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
 use crate::{
@@ -14,6 +12,7 @@ use crate::{
     skip::skip,
     spawned::children,
     tool,
+    waiting::{eventually, retry},
 };
 
 /// Requests of the test: what the supervisor does beside requests hardly counts.
@@ -145,11 +144,10 @@ fn two_stand_by_after(script: &str) -> (Server, i32) {
 fn wait_for_two_on_standby(server: &Server) {
     let spawner = server.spawner().as_raw_nonzero().get();
     let standing_by = || children(spawner, &STANDING_BY[..1]).len();
-    let until = Instant::now() + Duration::from_secs(20);
-    while standing_by() != 2 {
-        assert!(Instant::now() < until, "{} processes stand by", standing_by());
-        thread::sleep(Duration::from_millis(10));
-    }
+    retry(|| match standing_by() {
+        2 => Ok(()),
+        number => Err(format!("two processes that stand by, not {number}")),
+    });
 }
 
 /// The supervisor, the spawner, and what stands by for requests.
@@ -161,16 +159,14 @@ fn serving(server: &Server) -> Vec<i32> {
 
 /// Waits until these processes are traced.
 fn wait_until_traced(pids: &[i32], tracer: &mut Child) {
-    let until = Instant::now() + Duration::from_secs(20);
     let is_traced = |pid: &i32| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         !status.contains("TracerPid:\t0\n")
     };
-    while !pids.iter().all(is_traced) {
+    eventually("strace", || {
         assert!(tracer.try_wait().unwrap().is_none(), "strace cannot trace the server");
-        assert!(Instant::now() < until, "strace does not trace the server");
-        thread::sleep(Duration::from_millis(10));
-    }
+        pids.iter().all(is_traced)
+    });
 }
 
 /// System calls by name, until a process becomes a command.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use self::shop::{Example, Shop, root};
-use crate::sandbox_settings::bench::tiers;
+use crate::sandbox_settings::bench::{isolating_tiers, tiers};
 
 /// The password in the encrypted Secrets.
 const PASSWORD: &str = "correct horse";
@@ -184,7 +184,7 @@ fn a_key_must_be_named_and_nothing_encrypted_is_delivered_without_it() {
     let (head, rest) = without_key.split_once("\n  generate:\n").unwrap();
     let (_, tail) = rest.split_once("\n  sandbox:\n").unwrap();
     let published = format!("{head}{PUBLISHED}  sandbox:\n{tail}");
-    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+    for tier in isolating_tiers() {
         for (definition, reason) in [
             (&without_key, "no master key was able to decrypt"),
             (&published, "spec.limits.refuseEncrypted refuses this answer"),
@@ -255,7 +255,7 @@ fn applications_are_claimed_by_their_own_plugin_alone() {
 fn observing_finds_the_key_that_a_definition_lacks() {
     let lacking = EXAMPLES.into_iter().filter(|it| ["sops", "helmfile"].contains(&it.name));
     let shop = Shop::new(&lacking.collect::<Vec<_>>());
-    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+    for tier in isolating_tiers() {
         for example in &shop.examples {
             let isolation = ["--isolation", tier];
             let observed =
@@ -278,7 +278,7 @@ fn observing_finds_the_key_that_a_definition_lacks() {
 fn observing_complete_definitions_proposes_no_more_access() {
     let complete = EXAMPLES.into_iter().filter(|it| ["cue", "tanka", "ytt"].contains(&it.name));
     let shop = Shop::new(&complete.collect::<Vec<_>>());
-    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+    for tier in isolating_tiers() {
         for example in &shop.examples {
             let observed = shop.render_alone(example, "", &["--isolation", tier, "--observe"]);
             let name = example.name;

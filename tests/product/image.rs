@@ -10,15 +10,10 @@ use std::{
 
 use tempfile::TempDir;
 
+use crate::tool::run;
+
 fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {stderr}");
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// Sources and destination of each `COPY` from the build context.

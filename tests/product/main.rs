@@ -25,3 +25,4 @@ mod skip;
 mod spawned;
 mod tool;
 mod verdicts;
+mod waiting;

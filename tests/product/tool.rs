@@ -1,6 +1,9 @@
 //! Programs that tests run.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// Directories of the machine with tools that it has itself.
 pub(crate) const MACHINE: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -19,4 +22,13 @@ pub(crate) fn module(name: &str) -> PathBuf {
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let places = [built().join("bin")].into_iter().chain(MACHINE.split(':').map(PathBuf::from));
     places.map(|place| place.join(program)).find(|path| path.is_file())
+}
+
+/// The output of a command that must succeed.
+#[track_caller]
+pub(crate) fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
 }

@@ -5,14 +5,11 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
 
-/// Time limit for a render to start its command, and to end.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::waiting::eventually;
 
 /// An application with a plugin that never finishes, and a place for temporary
 /// files.
@@ -64,19 +61,10 @@ impl Place {
 }
 
 #[track_caller]
-fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < until, "not within {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-#[track_caller]
 fn ends(mut render: Child, signal: &str, code: i32) {
     let pid = render.id().to_string();
     assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
-    wait_until(|| render.try_wait().unwrap().is_some());
+    eventually("the end", || render.try_wait().unwrap().is_some());
     assert_eq!(render.wait().unwrap().code(), Some(code), "{signal}");
 }
 
@@ -85,7 +73,7 @@ fn a_signal_during_a_request_ends_everything_and_removes_all_files() {
     for (signal, code) in [("HUP", 129), ("INT", 130), ("TERM", 143)] {
         let place = Place::new();
         let render = place.render();
-        wait_until(|| place.at("marks/pid").exists());
+        eventually("the command", || place.at("marks/pid").exists());
         ends(render, signal, code);
         let pid = fs::read_to_string(place.at("marks/pid")).unwrap();
         assert!(!Path::new("/proc").join(pid.trim()).exists(), "{signal}: the command runs on");
@@ -97,7 +85,7 @@ fn a_signal_during_a_request_ends_everything_and_removes_all_files() {
 fn a_signal_at_the_start_removes_all_files() {
     let place = Place::new();
     let render = place.render();
-    wait_until(|| fs::read_dir(place.at("temporary")).unwrap().count() > 0);
+    eventually("temporary files", || fs::read_dir(place.at("temporary")).unwrap().count() > 0);
     ends(render, "TERM", 143);
     place.has_nothing_left();
 }

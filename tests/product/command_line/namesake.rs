@@ -12,8 +12,7 @@ use std::{
 
 use tempfile::TempDir;
 
-/// Time limit for a server to create its socket, or to end.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::waiting::{PATIENCE, eventually, retry};
 
 /// The directories of one server and the definition of its plugin.
 struct Place(TempDir);
@@ -86,26 +85,19 @@ fn serves(place: &Place, command: &mut Command) {
 /// Waits until a server has created its socket.
 #[track_caller]
 fn appears(child: &mut Child, socket: &Path) {
-    let until = Instant::now() + PATIENCE;
-    while !socket.exists() {
-        let ended = child.try_wait().unwrap();
-        assert!(ended.is_none() && Instant::now() < until, "{}: {ended:?}", socket.display());
-        thread::sleep(Duration::from_millis(10));
-    }
+    eventually("the socket", || {
+        assert_eq!(child.try_wait().unwrap(), None, "{}", socket.display());
+        socket.exists()
+    });
 }
 
 /// Waits until the log says that a server is ready, and returns the log.
 #[track_caller]
 fn is_ready(place: &Place) -> String {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let log = fs::read_to_string(place.at("log")).unwrap();
-        if log.contains("\"ready\"") {
-            return log;
-        }
-        assert!(Instant::now() < until, "not ready: {log}");
-        thread::sleep(Duration::from_millis(10));
-    }
+    retry(|| match fs::read_to_string(place.at("log")).unwrap() {
+        log if log.contains("\"ready\"") => Ok(log),
+        log => Err(format!("the server: {log}")),
+    })
 }
 
 fn stop(mut child: Child) {

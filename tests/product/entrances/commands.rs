@@ -3,8 +3,8 @@
 use std::{
     collections::BTreeSet,
     fs::{self, Permissions},
-    io::{BufRead, BufReader, Read, Write},
-    net::{TcpListener, TcpStream},
+    io::{BufRead, BufReader},
+    net::TcpListener,
     os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -14,7 +14,10 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::entrances::fixtures::{Expected, Room};
+use crate::{
+    entrances::fixtures::{Expected, Room},
+    reload::server::Server,
+};
 
 /// UID of the commands, because root could read every file.
 pub(crate) const NOBODY: u32 = 65534;
@@ -99,7 +102,8 @@ impl Program {
                 break;
             }
         }
-        let answer = get(&http.to_string(), "/plugins");
+        let (_, answer) = Server::ask_at(http, "GET", "/plugins");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
         child.wait().unwrap();
         let mut found = Found::default();
@@ -203,14 +207,6 @@ fn progress(output: &Output) -> Found {
         }
     }
     found
-}
-
-fn get(address: &str, path: &str) -> Value {
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
 fn text(value: &Value, key: &str) -> String {

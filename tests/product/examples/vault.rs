@@ -10,7 +10,7 @@ use std::{
 
 use super::shop::root;
 use crate::{
-    sandbox_settings::bench::{Bench, tiers},
+    sandbox_settings::bench::{Bench, isolating_tiers},
     tool::{self, MACHINE},
 };
 
@@ -82,7 +82,7 @@ fn secrets_of_vault_are_filled_in_with_the_token_that_is_named() {
     let port = serve();
     let definition = fs::read_to_string(root().join("plugins.d/argocd-vault-plugin.yaml")).unwrap();
     let definition = definition.replace("8200", &port.to_string());
-    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+    for tier in isolating_tiers() {
         let bench = Bench::new("", "true");
         let nameless = definition
             .replace("name: argocd-vault-plugin", "name: nameless")

@@ -8,7 +8,13 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{documents::documents, manifests::deploy, migrate::result, skip::skip, tool};
+use crate::{
+    documents::documents,
+    manifests::deploy,
+    migrate::result,
+    skip::skip,
+    tool::{self, run},
+};
 
 /// Kinds of other projects, which Kubernetes has no types for.
 const CUSTOM: [&str; 1] = ["PodMonitor"];
@@ -145,12 +151,4 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     paths
-}
-
-#[track_caller]
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {stderr}");
-    String::from_utf8(output.stdout).unwrap()
 }

@@ -1,6 +1,6 @@
 //! Metrics of requests.
 
-use crate::{observed::request::Observed, reload::server::eventually};
+use crate::{observed::request::Observed, waiting::eventually};
 
 fn code(plugin: &str, code: &str) -> String {
     format!(

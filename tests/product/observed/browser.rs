@@ -9,7 +9,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use crate::{observed::request::Observed, reload::server::eventually, skip::skip};
+use crate::{observed::request::Observed, skip::skip, waiting::eventually};
 
 /// Chromium reads commands from descriptor 3 and writes answers to descriptor 4.
 const PIPES: &str = "exec chromium \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null";

@@ -14,7 +14,7 @@ use rustix::{
 
 use crate::{
     observed::{browser::Browser, request::Observed},
-    reload::server::{PATIENCE, eventually},
+    waiting::{PATIENCE, eventually},
 };
 
 /// Listeners that get events; further ones are refused.

@@ -16,8 +16,8 @@ use crate::{
         request::Observed,
         rules::{dashboard, file},
     },
-    reload::server::{PATIENCE, eventually},
     skip::skip,
+    waiting::{PATIENCE, eventually},
 };
 
 /// Requests whose counters at least two scrapes must see.

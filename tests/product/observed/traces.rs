@@ -5,8 +5,6 @@ use std::{
     net::SocketAddr,
     process::{Command, Output},
     sync::{Arc, Mutex},
-    thread,
-    time::{Duration, Instant},
 };
 
 use opentelemetry_proto::tonic::{
@@ -22,7 +20,10 @@ use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, transport::Server};
 
-use crate::{observed::request::Observed, reload::server::PATIENCE};
+use crate::{
+    observed::request::Observed,
+    waiting::{eventually, retry},
+};
 
 /// The client's trace and span.
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -71,16 +72,13 @@ impl Collector {
 
     /// Waits for the span of a call, and returns all spans of its trace by name.
     fn spans(&self, call: &str) -> BTreeMap<String, Span> {
-        let until = Instant::now() + PATIENCE;
-        loop {
+        retry(|| {
             let all: Vec<Span> = self.all();
-            if let Some(found) = all.iter().find(|span| span.name.ends_with(call)) {
-                let same = all.iter().filter(|span| span.trace_id == found.trace_id);
-                return same.map(|span| (span.name.clone(), span.clone())).collect();
-            }
-            assert!(Instant::now() < until, "no span {call}: {all:?}");
-            thread::sleep(Duration::from_millis(20));
-        }
+            let found = all.iter().find(|span| span.name.ends_with(call));
+            let found = found.ok_or_else(|| format!("the span {call}: {all:?}"))?;
+            let same = all.iter().filter(|span| span.trace_id == found.trace_id);
+            Ok::<_, String>(same.map(|span| (span.name.clone(), span.clone())).collect())
+        })
     }
 
     fn all(&self) -> Vec<Span> {
@@ -155,12 +153,8 @@ fn a_failure_is_the_status_of_its_span() {
     let address = collector.address.to_string();
     let observed = Observed::new(&[("bad", "exit 3")], &["--otlp-address", &address]);
     observed.render("bad");
-    let until = Instant::now() + PATIENCE;
     let is_bad = |span: &Span| span.status.as_ref().is_some_and(|s| s.message == "exit_nonzero");
-    while !collector.all().iter().any(is_bad) {
-        assert!(Instant::now() < until, "{:?}", collector.all());
-        thread::sleep(Duration::from_millis(20));
-    }
+    eventually("the span of the failure", || collector.all().iter().any(is_bad));
 }
 
 #[test]

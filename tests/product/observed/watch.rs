@@ -5,7 +5,7 @@ use std::{
     io::{self, Read, Write},
     process::{Child, Command, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use nix::{
@@ -19,7 +19,7 @@ use rustix::{
 
 use crate::{
     observed::request::Observed,
-    reload::server::{PATIENCE, eventually},
+    waiting::{eventually, retry},
 };
 
 /// Exit code after SIGINT.
@@ -76,16 +76,7 @@ fn interrupt(child: &mut Child) {
 
 /// The exit code of a process, which must end.
 fn ended(child: &mut Child) -> Option<i32> {
-    let until = Instant::now() + PATIENCE;
-    while Instant::now() < until {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.code();
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    panic!("it did not end within {PATIENCE:?}");
+    retry(|| child.try_wait().unwrap().ok_or("its end")).code()
 }
 
 #[test]

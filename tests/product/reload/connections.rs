@@ -17,9 +17,10 @@ use nix::{
 use crate::{
     reload::{
         loaded::definition,
-        server::{Folders, PATIENCE, Server, eventually, write},
+        server::{Folders, Server, write},
     },
     skip::skip,
+    waiting::{PATIENCE, eventually},
 };
 
 /// More connections than the server keeps.

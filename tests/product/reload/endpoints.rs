@@ -11,10 +11,13 @@ use std::{
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::reload::{
-    client::{Fate, connect},
-    loaded::definition,
-    server::{Folders, Server, eventually, write},
+use crate::{
+    reload::{
+        client::{Fate, connect},
+        loaded::definition,
+        server::{Folders, Server, write},
+    },
+    waiting::eventually,
 };
 
 fn plugin(server: &Server, name: &str) -> Value {

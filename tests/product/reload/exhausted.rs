@@ -13,9 +13,10 @@ use crate::{
     reload::{
         client::{Fate, connect},
         loaded::definition,
-        server::{Folders, eventually, write},
+        server::{Folders, write},
     },
     skip::skip,
+    waiting::eventually,
 };
 
 /// Takes all inotify instances in its own user namespace, starts the program,

@@ -18,9 +18,10 @@ use seccompiler::{
 use crate::{
     reload::{
         loaded::definition,
-        server::{Folders, Server, eventually, write},
+        server::{Folders, Server, write},
     },
     skip::skip,
+    waiting::eventually,
 };
 
 /// Runs `probe` and returns its exit code and its standard error.

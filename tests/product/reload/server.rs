@@ -10,21 +10,17 @@ use std::{
     process::{Child, ChildStderr, Command, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
-/// Time limit for every wait.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+use crate::waiting::{PATIENCE, eventually};
 
 /// The kernel chooses a port, which the log then names. A port that a test had chosen could
 /// be taken before the supervisor binds it.
 pub(crate) const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-
-/// Pause between two checks of a condition.
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// Directories of a supervisor; several supervisors may share them.
 pub(crate) struct Folders {
@@ -233,13 +229,8 @@ impl Server {
 
     /// The same at one of its addresses.
     pub(crate) fn ask_at(http: SocketAddr, method: &str, path: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(http).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        write!(stream, "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+        let (head, body) = Self::send_at(http, &format!("{method} {path}"), "", "");
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), String::from_utf8(body).unwrap())
     }
 }
 
@@ -248,15 +239,6 @@ impl Drop for Server {
         // The spawner ends with the supervisor.
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// Waits for a condition.
-pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < until, "timed out waiting for {what}");
-        thread::sleep(PAUSE);
     }
 }
 

@@ -9,9 +9,10 @@ use crate::{
     reload::{
         client::{Fate, connect},
         loaded::definition,
-        server::{ANY_PORT, Folders, eventually, write},
+        server::{ANY_PORT, Folders, write},
     },
     skip::skip,
+    waiting::eventually,
 };
 
 #[test]

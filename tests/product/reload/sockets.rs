@@ -7,11 +7,14 @@ use std::{
 
 use rustix::process::Signal;
 
-use crate::reload::{
-    client::{Connecting, Fate, connect},
-    kubelet::{Age, FakeKubelet, payload},
-    loaded::definition,
-    server::{Folders, Server, eventually, write},
+use crate::{
+    reload::{
+        client::{Connecting, Fate, connect},
+        kubelet::{Age, FakeKubelet, payload},
+        loaded::definition,
+        server::{Folders, Server, write},
+    },
+    waiting::eventually,
 };
 
 #[test]

@@ -12,10 +12,11 @@ use crate::{
     reload::{
         client::{Fate, connect},
         loaded::definition,
-        server::{ANY_PORT, Folders, PATIENCE, Server, eventually, write},
+        server::{ANY_PORT, Folders, Server, write},
     },
     skip::skip,
     spawned::children,
+    waiting::{PATIENCE, eventually},
 };
 
 fn files(folders: &Folders) -> Vec<String> {

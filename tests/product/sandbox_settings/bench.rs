@@ -5,8 +5,7 @@ use std::{
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use cmp_supervisor::grpc::Parcel;
@@ -14,13 +13,10 @@ use rustix::process::Pid;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::skip::skip;
+use crate::{skip::skip, waiting::retry};
 
 /// All tiers of isolation, the strongest first.
 pub(crate) const TIERS: [&str; 4] = ["namespaces", "uid", "landlock", "none"];
-
-/// Time limit for a server to create its sockets, and for a line of its log.
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Exit code of `render` if its private supervisor did not start.
 const NO_SUPERVISOR: i32 = 7;
@@ -112,11 +108,8 @@ impl Bench {
         let child = command.stdin(Stdio::null()).stderr(log).spawn().unwrap();
         let server = Server { child, log: self.path("log") };
         let wanted = count(&self.path("plugins"), "yaml");
-        let until = Instant::now() + TIMEOUT;
-        while count(&sockets, "sock") < wanted {
-            assert!(Instant::now() < until, "no sockets: {}", server.log());
-            thread::sleep(Duration::from_millis(10));
-        }
+        let is_complete = || count(&sockets, "sock") >= wanted;
+        retry(|| is_complete().then_some(()).ok_or_else(|| format!("sockets: {}", server.log())));
         server
     }
 
@@ -190,15 +183,10 @@ impl Server {
     /// writes the log, so a line can come later than the answer to its request.
     #[track_caller]
     pub(crate) fn says(&self, text: &str) -> String {
-        let until = Instant::now() + TIMEOUT;
-        loop {
-            let log = self.log();
-            if log.contains(text) {
-                return log;
-            }
-            assert!(Instant::now() < until, "it never said {text:?}: {log}");
-            thread::sleep(Duration::from_millis(10));
-        }
+        retry(|| match self.log() {
+            log if log.contains(text) => Ok(log),
+            log => Err(format!("{text:?} in the log: {log}")),
+        })
     }
 
     /// Stops the server and returns its whole log.
@@ -292,6 +280,11 @@ pub(crate) fn tiers() -> Vec<&'static str> {
     let had: Vec<_> = TIERS.into_iter().filter(is_had).collect();
     assert!(had.contains(&"none"), "not even a sandbox of nothing can be had");
     had
+}
+
+/// The same without `none`.
+pub(crate) fn isolating_tiers() -> impl Iterator<Item = &'static str> {
+    tiers().into_iter().filter(|tier| *tier != "none")
 }
 
 /// Opens a directory to the UIDs of requests.

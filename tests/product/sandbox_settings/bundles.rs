@@ -6,16 +6,15 @@ use std::{
     path::PathBuf,
     process::Command,
     thread,
-    time::{Duration, Instant},
 };
 
 use serde_json::Value;
 
 use super::{
-    bench::{Bench, Server, tiers},
+    bench::{Bench, Server, isolating_tiers, tiers},
     healing::{sleeper, unique},
 };
-use crate::skip::skip;
+use crate::{skip::skip, waiting::retry};
 
 /// A name that says nothing, and values that must not be kept.
 const SECRET: &str = "hunter22-hunter22";
@@ -40,21 +39,11 @@ pub(super) fn bundle(bench: &Bench, arguments: &[&str]) -> Vec<u8> {
 
 /// Waits for a number of bundles.
 pub(super) fn listed(bench: &Bench, wanted: usize) -> Vec<Value> {
-    let until = Instant::now() + Duration::from_secs(20);
-    loop {
-        let list: Vec<Value> =
-            serde_json::from_slice(&bundle(bench, &["list", "-o", "json"])).unwrap();
-        if list.len() == wanted {
-            return list;
-        }
-        assert!(Instant::now() < until, "{list:?}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// A tier in which requests are kept.
-fn isolated() -> Option<&'static str> {
-    tiers().into_iter().find(|tier| *tier != "none")
+    retry(|| {
+        let list = bundle(bench, &["list", "-o", "json"]);
+        let list: Vec<Value> = serde_json::from_slice(&list).unwrap();
+        if list.len() == wanted { Ok(list) } else { Err(format!("{wanted} bundles: {list:?}")) }
+    })
 }
 
 fn file(bench: &Bench, id: &str) -> PathBuf {
@@ -65,7 +54,7 @@ fn file(bench: &Bench, id: &str) -> PathBuf {
 
 #[test]
 fn a_failed_request_is_kept_without_secrets_and_can_be_sent_again() {
-    let Some(tier) = isolated() else { return };
+    let Some(tier) = isolating_tiers().next() else { return };
     let bench = bench(FAILING);
     let _server = bench.serve(tier, &["--keep-failed", "5"]);
     let greeting = format!("GREETING={SECRET}");
@@ -97,7 +86,7 @@ fn a_failed_request_is_kept_without_secrets_and_can_be_sent_again() {
 
 #[test]
 fn long_variables_displace_no_secret() {
-    let Some(tier) = isolated() else { return };
+    let Some(tier) = isolating_tiers().next() else { return };
     let bench = bench(FAILING);
     let _server = bench.serve(tier, &["--keep-failed", "5"]);
     let greeting = format!("GREETING={SECRET}");
@@ -116,20 +105,13 @@ fn long_variables_displace_no_secret() {
 
 /// Waits for a line of the server's log.
 fn logged(server: &Server, message: &str) -> Value {
-    let until = Instant::now() + Duration::from_secs(20);
-    loop {
-        let log = server.log();
-        if let Some(line) = log.lines().find(|line| line.contains(message)) {
-            return serde_json::from_str(line).unwrap();
-        }
-        assert!(Instant::now() < until, "no {message}: {log}");
-        thread::sleep(Duration::from_millis(20));
-    }
+    let log = server.says(message);
+    serde_json::from_str(log.lines().find(|line| line.contains(message)).unwrap()).unwrap()
 }
 
 #[test]
 fn the_log_names_the_request_whose_bundle_cannot_be_kept() {
-    let Some(tier) = isolated() else { return };
+    let Some(tier) = isolating_tiers().next() else { return };
     let bench = bench("exit 3");
     let server = bench.serve(tier, &["--keep-failed", "2"]);
     bench.ask("tried", &[]);
@@ -153,17 +135,13 @@ fn the_log_names_the_request_whose_bundle_cannot_be_kept() {
 
 #[test]
 fn a_request_that_fails_while_the_supervisor_stops_is_kept() {
-    let Some(tier) = isolated() else { return };
+    let Some(tier) = isolating_tiers().next() else { return };
     let time = unique(2);
     let bench = bench(&format!("sleep {time}; exit 3"));
     let mut server = bench.serve(tier, &["--keep-failed", "2"]);
     thread::scope(|scope| {
         let asked = scope.spawn(|| bench.ask("tried", &[]));
-        let until = Instant::now() + Duration::from_secs(20);
-        while sleeper(&time).is_none() {
-            assert!(Instant::now() < until, "no command: {}", server.log());
-            thread::sleep(Duration::from_millis(10));
-        }
+        retry(|| sleeper(&time).ok_or_else(|| format!("the command: {}", server.log())));
         server.stop();
         let asked = asked.join().unwrap();
         assert!(asked.error().contains("exit status 3"), "{}", asked.stderr);
@@ -246,7 +224,7 @@ fn replay(bench: &Bench, tier: &str, arguments: &[&str]) -> (String, String) {
 
 #[test]
 fn only_the_last_failed_requests_are_kept_and_none_by_default() {
-    let Some(tier) = isolated() else { return };
+    let Some(tier) = isolating_tiers().next() else { return };
     let bench = bench("exit $ARGOCD_ENV_CODE");
     let ask = |code: &str| bench.ask("tried", &["--env", &format!("CODE={code}")]).code;
     let mut server = bench.serve(tier, &["--keep-failed", "2"]);

@@ -1,16 +1,16 @@
 //! `spec.sandbox.caches`.
 
 use std::{
-    fs,
+    fs::{self, DirEntry},
     os::unix::fs::{MetadataExt, chown},
-    path::{Path, PathBuf},
+    path::PathBuf,
     thread,
-    time::{Duration, Instant},
 };
 
 use crate::{
-    sandbox_settings::bench::{Bench, Server, tiers},
+    sandbox_settings::bench::{Bench, Server, isolating_tiers, tiers},
     skip::skip,
+    waiting::eventually,
 };
 
 const SPEC: &str = "  sandbox: {caches: [{name: store, env: STORE}]}";
@@ -41,22 +41,13 @@ fn says_then(bench: &Bench, what: &str, expected: &str) {
 /// Waits until no request has a workspace.
 #[track_caller]
 fn all_ended(bench: &Bench) {
-    let until = Instant::now() + Duration::from_secs(20);
-    while fs::read_dir(bench.path("work")).unwrap().flatten().any(|entry| {
+    let has_request = |entry: DirEntry| {
         let inside = fs::read_dir(entry.path()).into_iter().flatten().flatten();
         inside.into_iter().any(|inner| inner.path().join("caches").exists())
-    }) {
-        assert!(Instant::now() < until, "a request does not end");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn await_path(path: &Path) {
-    let until = Instant::now() + Duration::from_secs(10);
-    while !path.exists() {
-        assert!(Instant::now() < until, "{} does not come", path.display());
-        thread::sleep(Duration::from_millis(20));
-    }
+    };
+    eventually("the end of all requests", || {
+        !fs::read_dir(bench.path("work")).unwrap().flatten().any(has_request)
+    });
 }
 
 fn cache(bench: &Bench) -> PathBuf {
@@ -68,7 +59,7 @@ fn files_of_one_request_are_there_for_the_next() {
     for tier in tiers() {
         let (bench, _server) = serve(tier);
         let uid = say(&bench, "tried", "echo one > file; id -u");
-        await_path(&cache(&bench).join("file"));
+        eventually("the file", || cache(&bench).join("file").exists());
         assert_eq!(uid, uid_of(&bench, tier));
         says_then(&bench, "cat file", "one");
     }
@@ -189,7 +180,7 @@ fn a_directory_that_its_owner_cannot_enter_blocks_nothing() {
 
 #[test]
 fn a_hostile_request_changes_only_what_it_could_change_anyway() {
-    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+    for tier in isolating_tiers() {
         let (bench, _server) = serve(tier);
         say(&bench, "tried", "mkdir d; echo old > d/f");
         says_then(&bench, "cat d/f", "old");
@@ -212,7 +203,7 @@ fn a_hostile_request_changes_only_what_it_could_change_anyway() {
 
 #[test]
 fn another_plugin_has_no_access_to_a_cache() {
-    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+    for tier in isolating_tiers() {
         let bench = Bench::new(SPEC, SCRIPT);
         bench.add("other", SPEC, SCRIPT);
         bench.add("without", "", SCRIPT);

@@ -6,24 +6,20 @@ use std::{
     path::Path,
     process::Command,
     thread,
-    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use crate::{
     mounted::Silent,
-    reload::server::eventually,
     sandbox_settings::{
         bench::{Bench, tiers},
         healing::{sleeper, unique},
     },
     skip::skip,
     spawned::children,
+    waiting::{eventually, retry},
 };
-
-/// Time limit of a wait.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 #[test]
 fn an_error_names_the_timeout_of_commands() {
@@ -67,11 +63,7 @@ fn a_command_has_the_time_to_end_that_the_operator_grants() {
     let _server = bench.serve("none", &["--exec-timeout", "3s"]);
     let rendered = bench.ask("tried", &["--timeout", "60s"]);
     assert!(rendered.error().contains("the command's timeout of 3.0s"), "{}", rendered.stderr);
-    let end = Instant::now() + PATIENCE;
-    while !marks.join("late").exists() {
-        assert!(Instant::now() < end, "killed too early");
-        thread::sleep(Duration::from_millis(50));
-    }
+    eventually("the end of a command that was not killed", || marks.join("late").exists());
 }
 
 #[test]
@@ -84,11 +76,7 @@ fn a_command_that_has_time_to_end_keeps_its_limits() {
         let _server = bench.serve(tier, &["--exec-timeout", "500ms"]);
         let rendered = bench.ask("tried", &["--timeout", "60s"]);
         assert!(rendered.error().contains("timeout of 0.5s"), "{tier}: {}", rendered.stderr);
-        let end = Instant::now() + PATIENCE;
-        while has_file(&bench.path("work"), "late-1") {
-            assert!(Instant::now() < end, "{tier}: it still has its files");
-            thread::sleep(Duration::from_millis(50));
-        }
+        eventually("the end of its files", || !has_file(&bench.path("work"), "late-1"));
     }
 }
 
@@ -174,13 +162,7 @@ fn a_worker_that_waits_for_storage_ends_at_the_deadline_and_holds_up_no_other() 
         let server = bench.serve(tier, &[]);
         let (silent, second) = thread::scope(|scope| {
             let second = scope.spawn(|| bench.ask("second", &["--timeout", "60s"]));
-            let end = Instant::now() + PATIENCE;
-            let init = loop {
-                if let Some(init) = sleeper(&time) {
-                    break init;
-                }
-                assert!(Instant::now() < end, "{tier}: init does not run");
-            };
+            let init = retry(|| sleeper(&time).ok_or("init"));
             let silent = Silent::mount(place.path());
             kill_process(init, Signal::KILL).unwrap();
             (silent, second.join().unwrap())

@@ -13,7 +13,7 @@ use crate::{
     sandbox_settings::{
         bench::{Bench, Server, tiers},
         bundles::{bundle, listed},
-        grouped,
+        grouped, reading,
     },
     skip::skip,
 };
@@ -82,7 +82,7 @@ fn a_request_with_a_group_of_the_pod_asks_through_a_pipe() {
     for _ in usable().into_iter().filter(|tier| *tier == "uid") {
         let bench = Bench::new("", "true");
         let secret = grouped::secret(&bench, "secret", grouped::GROUP, 0o440);
-        let spec = format!("  provideGitCreds: true\n{}", grouped::reading(&secret));
+        let spec = format!("  provideGitCreds: true\n{}", reading::reading(&secret));
         let script =
             format!("test -p \"$ARGOCD_ASK_PASS_SOCK\"; cat {}/key >&2; {FILL}", secret.display());
         bench.add("tried", &spec, &format!("set -e; {script}"));

@@ -6,13 +6,15 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::PoisonError,
-    thread,
-    time::{Duration, Instant},
 };
 
-use crate::sandbox_settings::{
-    bench::{Bench, Server, tiers},
-    mounted::{ALONE, Volume},
+use crate::{
+    sandbox_settings::{
+        bench::{Bench, Server, tiers},
+        mounted::{ALONE, Volume},
+        reading::reading,
+    },
+    waiting::eventually,
 };
 
 /// A group that the container is in, as by `fsGroup`, and one that it is not in.
@@ -47,10 +49,6 @@ fn script(directories: &[&Path]) -> String {
     };
     let read: String = directories.iter().map(read).collect();
     format!("echo 'kind: A'; echo \"data: '{read}'\"; echo \"groups: ' $(id -G) '\"")
-}
-
-pub(super) fn reading(path: &Path) -> String {
-    format!("  sandbox: {{read: [{}]}}", path.display())
 }
 
 fn is_uid_here() -> bool {
@@ -99,17 +97,9 @@ fn the_only_plugin_is_in_the_group_of_the_secrets() {
     let script = format!("{}; cat {} >&2 || true", script(&[&mounted]), private.display());
     bench.add("tried", "", &script);
     let server = serve(&bench);
-    let until = Instant::now() + Duration::from_secs(30);
     // The directory of definitions was filled a moment ago.
-    loop {
-        let rendered = bench.ask("tried", &[]);
-        if rendered.value("data") == "told " {
-            server.says("private: Permission denied");
-            break;
-        }
-        assert!(Instant::now() < until, "{}", rendered.stdout);
-        thread::sleep(Duration::from_millis(200));
-    }
+    eventually("the content of the key", || bench.ask("tried", &[]).value("data") == "told ");
+    server.says("private: Permission denied");
 }
 
 #[test]

@@ -5,26 +5,16 @@ use std::{
     os::unix::fs::PermissionsExt,
     sync::atomic::{AtomicU32, Ordering},
     thread,
-    time::{Duration, Instant},
 };
 
 use rustix::process::Pid;
 
-use crate::sandbox_settings::bench::{Bench, tiers};
-
-/// Time limit for every wait.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::{
+    sandbox_settings::bench::{Bench, tiers},
+    waiting::eventually,
+};
 
 const MANIFEST: &str = "echo 'kind: A'; echo 'data: told'";
-
-#[track_caller]
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < until, "timed out waiting for {what}");
-        thread::sleep(Duration::from_millis(50));
-    }
-}
 
 #[test]
 fn a_missing_path_of_the_operator_is_a_warning_and_is_read_once_it_exists() {
@@ -37,7 +27,7 @@ fn a_missing_path_of_the_operator_is_a_warning_and_is_read_once_it_exists() {
         let bench = bench.with("CMP_SUPERVISOR_READ", &path.display().to_string());
         let server = bench.serve(tier, &[]);
         assert_eq!(bench.ask("tried", &[]).value("data"), "", "{tier}");
-        eventually("the warning", || server.log().contains("a path of --read does not exist"));
+        server.says("a path of --read does not exist");
         fs::create_dir(&path).unwrap();
         fs::write(path.join("file"), "told").unwrap();
         assert_eq!(bench.ask("tried", &[]).value("data"), "told", "{tier}");
@@ -130,13 +120,9 @@ fn a_work_directory_that_was_removed_is_back() {
         // As Kubernetes creates volumes.
         fs::create_dir(bench.path("work")).unwrap();
         fs::set_permissions(bench.path("work"), Permissions::from_mode(0o777)).unwrap();
-        let server = bench.serve(tier, &[]);
+        let _server = bench.serve(tier, &[]);
         fs::remove_dir_all(bench.path("work/_cmp_server")).unwrap();
-        let until = Instant::now() + PATIENCE;
-        while !bench.path("work/_cmp_server").exists() {
-            assert!(Instant::now() < until, "{tier}: {}", server.log());
-            thread::sleep(Duration::from_millis(50));
-        }
+        eventually("the directory", || bench.path("work/_cmp_server").exists());
         assert_eq!(bench.ask("tried", &[]).value("data"), "told", "{tier}");
     }
 }

@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use crate::{
-    sandbox_settings::bench::{Bench, tiers},
+    sandbox_settings::bench::{Bench, isolating_tiers, tiers},
     skip::skip,
 };
 
@@ -94,7 +94,7 @@ fn settings_and_plugins_of_the_images_home_are_there() {
 #[test]
 fn keys_of_the_images_home_are_hidden_until_they_are_named() {
     let Some(home) = ImageHome::new("/home", "keys", &FILES) else { return };
-    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+    for tier in isolating_tiers() {
         let hidden = ["other", "ssh", "cache", "outside"];
         let bench = Bench::new("", SHOW).with("HOME", &home.text()).with("IMAGE", &home.text());
         assert_eq!(shown(&bench, tier, &hidden), [""; 4], "{tier}");

@@ -13,12 +13,12 @@ use rustix::process::{Signal, geteuid, kill_process};
 
 use crate::{
     mounted::InMemory,
-    reload::server::eventually,
     sandbox_settings::{
         bench::{Bench, tiers},
         healing::{sleeper, unique},
     },
     skip::skip,
+    waiting::eventually,
 };
 
 const FINE: &str = "echo 'kind: A'";

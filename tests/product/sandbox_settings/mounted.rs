@@ -5,13 +5,12 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::{Mutex, PoisonError},
-    thread,
-    time::{Duration, Instant},
 };
 
 use crate::{
-    sandbox_settings::bench::{Bench, Rendered, tiers},
+    sandbox_settings::bench::{Bench, isolating_tiers, tiers},
     skip::skip,
+    waiting::retry,
 };
 
 /// Tests whose plugin is the only one: each would also get the other's Secrets.
@@ -66,25 +65,20 @@ fn a_volume_below_a_listed_path_can_be_read() {
     }
 }
 
-/// Repeats a request until the result is as expected: definitions are read a
-/// moment after they change.
+/// Repeats a request until the result has a value: definitions are read a moment
+/// after they change.
 #[track_caller]
-fn eventually(bench: &Bench, is_expected: impl Fn(&Rendered) -> bool) {
-    let until = Instant::now() + Duration::from_secs(30);
-    loop {
-        let rendered = bench.ask("tried", &[]);
-        if is_expected(&rendered) {
-            return;
-        }
-        assert!(Instant::now() < until, "{}{}", rendered.stdout, rendered.stderr);
-        thread::sleep(Duration::from_millis(200));
-    }
+fn becomes(bench: &Bench, key: &str, value: &str) {
+    retry(|| match bench.ask("tried", &[]) {
+        rendered if rendered.value(key) == value => Ok(()),
+        rendered => Err(rendered.stdout + &rendered.stderr),
+    });
 }
 
 #[test]
 fn secrets_belong_to_a_plugin_until_there_is_another_definition() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+    for tier in isolating_tiers() {
         let bench = Bench::new("", "true");
         let (secret, scratch) = (bench.path("secret"), bench.path("scratch"));
         for path in [&secret, &scratch] {
@@ -106,18 +100,18 @@ fn secrets_belong_to_a_plugin_until_there_is_another_definition() {
         bench.add("tried", "", &script);
         let server = bench.serve(tier, &[]);
         // The directory was filled a moment ago.
-        eventually(&bench, |rendered| rendered.value("secret") == "told");
+        becomes(&bench, "secret", "told");
         assert_eq!(bench.ask("tried", &[]).value("scratch"), "closed", "{tier}");
         if tier == "uid" {
             bench.add("other", "", "true");
         } else {
             fs::write(bench.path("plugins/other.yaml"), "kind: nonsense").unwrap();
         }
-        eventually(&bench, |rendered| rendered.value("secret") == "closed");
+        becomes(&bench, "secret", "closed");
         fs::remove_file(bench.path("plugins/other.yaml")).unwrap();
         // Once this is in use, the removal has been read too.
         bench.add("tried", "", &script.replace("changed: before", "changed: since"));
-        eventually(&bench, |rendered| rendered.value("changed") == "since");
+        becomes(&bench, "changed", "since");
         assert_eq!(bench.ask("tried", &[]).value("secret"), "closed", "{tier}");
         server.says("the only plugin may read the Secrets");
         server.says("there is no longer exactly one definition");

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    sandbox_settings::bench::{Bench, tiers},
+    sandbox_settings::bench::{Bench, isolating_tiers, tiers},
     skip::skip,
 };
 
@@ -67,7 +67,7 @@ fn ports_that_are_listed_can_be_connected_to() {
 
 #[test]
 fn ports_that_are_not_listed_cannot() {
-    for tier in tiers().into_iter().filter(|tier| *tier != "none" && has_python()) {
+    for tier in isolating_tiers().filter(|_| has_python()) {
         let (tcp, udp, _) = tried(tier, "[1]");
         assert_eq!(tcp, "EACCES", "{tier}");
         assert_eq!(udp, "done", "{tier}: documented: no port of UDP is kept");
@@ -83,7 +83,7 @@ fn any_port_can_be_connected_to() {
 
 #[test]
 fn the_port_of_a_proxy_that_the_plugin_sees_is_open() {
-    for tier in tiers().into_iter().filter(|tier| *tier != "none" && has_python()) {
+    for tier in isolating_tiers().filter(|_| has_python()) {
         let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = proxy.local_addr().unwrap().port();
         let tried = |spec: &str| {

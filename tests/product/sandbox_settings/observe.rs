@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 use serde_json::{Value, json};
 
 use crate::{
-    sandbox_settings::bench::{Bench, Rendered, tiers},
+    sandbox_settings::bench::{Bench, Rendered, isolating_tiers, tiers},
     skip::skip,
 };
 
@@ -49,15 +49,6 @@ impl Trial {
     }
 }
 
-/// The tiers that refuse something here.
-fn closing() -> Vec<&'static str> {
-    let closing: Vec<_> = tiers().into_iter().filter(|tier| *tier != "none").collect();
-    if closing.is_empty() {
-        skip("needs a tier of isolation");
-    }
-    closing
-}
-
 fn keys(found: &Value) -> String {
     ["sandbox", "limits"]
         .into_iter()
@@ -75,7 +66,7 @@ fn the_printed_keys_make_a_plugin_that_failed_succeed() {
     let script = format!(
         "set -e; cat FILE >/dev/null; bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}'; echo 'kind: A'"
     );
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let trial = Trial::new(&script);
         let (found, rendered) = trial.observe(tier, &[]);
         assert_eq!(found["spec"], json!({"sandbox": {"read": [trial.file()]}}), "{tier}");
@@ -109,7 +100,7 @@ fn yaml_block(flow: &str) -> String {
 
 #[test]
 fn the_usage_of_a_run_becomes_limits() {
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let trial = Trial::new("echo 'kind: A'; sleep 0.1 & sleep 0.1 & wait");
         let (found, rendered) = trial.observe(tier, &[]);
         assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
@@ -123,7 +114,7 @@ fn the_usage_of_a_run_becomes_limits() {
 
 #[test]
 fn a_plugin_that_uses_no_network_needs_none() {
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let trial = Trial::new("echo 'kind: A'");
         let (found, rendered) = trial.observe(tier, &[]);
         assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
@@ -140,7 +131,7 @@ fn a_file_in_a_directory_that_only_root_enters_is_proposed() {
     if !geteuid().is_root() {
         return skip("needs root, which owns the directory");
     }
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let trial = Trial::new("cat FILE; echo 'kind: A'");
         let data = trial.bench.path("data");
         fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).unwrap();
@@ -156,7 +147,7 @@ fn the_last_directory_of_the_users_shell_is_no_path_of_the_plugin() {
     if !Path::new("/bin/bash").exists() {
         return skip("needs bash, which looks at OLDPWD");
     }
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let mut trial = Trial::new("bash -c \"echo 'kind: A'; false\"");
         let last = trial.bench.path("data").display().to_string();
         trial.bench = trial.bench.with("OLDPWD", &last);
@@ -175,7 +166,7 @@ fn a_cache_is_proposed_for_downloads() {
     let script = format!(
         "mkdir -p $HELM_CACHE_HOME; bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}'; echo 'kind: A'"
     );
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let trial = Trial::new("true");
         trial.define(&format!("  sandbox: {{network: [{port}]}}"), &script);
         let rendered = trial.bench.render_as("yaml", tier, &["--observe"]);
@@ -187,7 +178,7 @@ fn a_cache_is_proposed_for_downloads() {
 
 #[test]
 fn yaml_can_be_pasted_and_notes_what_no_process_failed_for() {
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let script = "if { read x < FILE; } 2>/dev/null; then :; fi; cat FILE FILE2 || true; \
                       echo 'kind: A'";
         let trial = Trial::new(script);
@@ -206,7 +197,7 @@ fn yaml_can_be_pasted_and_notes_what_no_process_failed_for() {
 
 #[test]
 fn a_path_that_no_plugin_may_read_is_named_and_not_proposed() {
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let trial = Trial::new("cat /proc/1/environ; touch /usr/cmp-observed; exit 1");
         let (found, rendered) = trial.observe(tier, &[]);
         assert_eq!(found["spec"], json!({}), "{tier}: {found}");
@@ -219,7 +210,7 @@ fn a_path_that_no_plugin_may_read_is_named_and_not_proposed() {
 
 #[test]
 fn a_path_that_does_not_exist_is_not_proposed() {
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let trial = Trial::new("cat FILE.missing; exit 1");
         let (found, _) = trial.observe(tier, &[]);
         assert_eq!(found["spec"], json!({}), "{tier}: {found}");
@@ -231,7 +222,7 @@ fn the_search_for_a_program_is_no_refusal() {
     if !geteuid().is_root() {
         return skip("needs root, for a directory that requests cannot enter");
     }
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let mut trial = Trial::new("cat /dev/null; echo 'kind: A'");
         let closed = trial.bench.path("closed");
         fs::create_dir(&closed).unwrap();
@@ -246,7 +237,7 @@ fn the_search_for_a_program_is_no_refusal() {
 
 #[test]
 fn refusals_are_told_if_the_command_never_ends() {
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let trial = Trial::new("cat FILE; sleep 600");
         let (found, rendered) = trial.observe(tier, &["--timeout", "5s"]);
         assert_eq!(found["spec"]["sandbox"]["read"], json!([trial.file()]), "{tier}: {found}");
@@ -257,7 +248,7 @@ fn refusals_are_told_if_the_command_never_ends() {
 /// The observer cannot be measured, because the command must not read it.
 #[test]
 fn a_command_may_run_longer_than_one_that_evades_measurement() {
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let busy = "i=0; while [ $i -lt 1500000 ]; do i=$((i + 1)); done; sleep 5; echo 'kind: A'";
         let (_, rendered) = Trial::new(busy).observe(tier, &[]);
         assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
@@ -284,7 +275,7 @@ fn a_command_ends_as_without_an_observer() {
 
 #[test]
 fn a_secret_never_becomes_part_of_the_report() {
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let trial = Trial::new("cat FILE; exit 1");
         let (found, rendered) = trial.observe(tier, &[]);
         assert!(!found.to_string().contains("told"), "{tier}: {found}");
@@ -326,7 +317,7 @@ const REACHED: [(&str, &str, &str); 4] = [
 
 #[test]
 fn limits_that_the_kernel_enforces_are_named() {
-    for tier in closing() {
+    for tier in isolating_tiers() {
         for reached in REACHED {
             if reached.0.starts_with("processes") && tier == "landlock" {
                 continue;
@@ -368,7 +359,7 @@ const MEASURED: [(&str, &str, &str); 5] = [
 
 #[test]
 fn limits_that_are_measured_are_named() {
-    for tier in closing() {
+    for tier in isolating_tiers() {
         for reached in MEASURED {
             // With UIDs of their own, the kernel enforces it.
             if reached.0.starts_with("processes") && tier != "landlock" {

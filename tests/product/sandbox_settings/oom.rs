@@ -1,17 +1,14 @@
 //! The kernel's order of victims when memory runs out.
 
-use std::{
-    fs, thread,
-    time::{Duration, Instant},
-};
+use std::{fs, thread};
 
-use crate::sandbox_settings::bench::{Bench, tiers};
+use crate::{
+    sandbox_settings::bench::{Bench, tiers},
+    waiting::{eventually, retry},
+};
 
 /// Argument of the command, by which the test finds its process.
 const MARK: &str = "86399.25";
-
-/// Time limit for the command to start.
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
 fn commands_are_killed_before_the_supervisor_and_the_spawner() {
@@ -21,18 +18,14 @@ fn commands_are_killed_before_the_supervisor_and_the_spawner() {
         let mut server = bench.serve(tier, &[]);
         thread::scope(|scope| {
             let request = scope.spawn(|| bench.ask("tried", &["--timeout", "60s"]));
-            let command = command();
+            let command = retry(|| commands().pop().ok_or("the command"));
             assert_eq!(score(&command), "1000", "{tier}");
             assert_eq!(score(&server.pid().to_string()), own, "{tier}: the supervisor");
             let spawner = server.spawner().as_raw_nonzero().to_string();
             assert_eq!(score(&spawner), own, "{tier}: the spawner");
             server.kill();
             request.join().unwrap().error();
-            let until = Instant::now() + TIMEOUT;
-            while !commands().is_empty() {
-                assert!(Instant::now() < until, "{tier}: the command does not end");
-                thread::sleep(Duration::from_millis(10));
-            }
+            eventually("the end of the command", || commands().is_empty());
         });
     }
 }
@@ -40,18 +33,6 @@ fn commands_are_killed_before_the_supervisor_and_the_spawner() {
 fn score(process: &str) -> String {
     let score = fs::read_to_string(format!("/proc/{process}/oom_score_adj"));
     score.unwrap_or_else(|error| panic!("{process}: {error}")).trim().to_owned()
-}
-
-/// Waits for the command and returns its process ID.
-fn command() -> String {
-    let until = Instant::now() + TIMEOUT;
-    loop {
-        if let Some(pid) = commands().pop() {
-            return pid;
-        }
-        assert!(Instant::now() < until, "the command does not start");
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 fn commands() -> Vec<String> {

@@ -3,7 +3,7 @@
 use std::{io::Write, os::unix::net::UnixStream, path::Path};
 
 use super::bench::Bench;
-use crate::reload::server::eventually;
+use crate::waiting::eventually;
 
 /// More calls than any container allows.
 const CONNECTIONS: usize = 80;

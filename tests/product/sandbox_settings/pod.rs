@@ -6,16 +6,15 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::PoisonError,
-    thread,
-    time::{Duration, Instant},
 };
 
 use crate::{
     sandbox_settings::{
-        bench::{Bench, tiers},
+        bench::{Bench, isolating_tiers},
         mounted::ALONE,
     },
     skip::skip,
+    waiting::retry,
 };
 
 /// Mounts what a Pod has, in an own namespace, and serves. `$1` is a directory
@@ -114,7 +113,7 @@ fn what_is_mounted_read_only_can_be_read_unless_it_is_secret() {
     if !can_mount() {
         return;
     }
-    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+    for tier in isolating_tiers() {
         let pod = Pod::new(tier);
         let bench = bench(&pod.at(), "");
         bench.add("other", "", "true");
@@ -130,20 +129,15 @@ fn the_only_plugin_can_read_secrets_but_no_token() {
     if !can_mount() {
         return;
     }
-    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+    for tier in isolating_tiers() {
         let pod = Pod::new(&format!("only-{tier}"));
         let bench = bench(&pod.at(), "");
         let _server = bench.start(pod.command(), tier, &[]);
         // The directory of definitions was filled a moment ago.
-        let until = Instant::now() + Duration::from_mins(1);
-        loop {
+        retry(|| {
             let read = bench.ask("tried", &[]).value("data");
-            if read == "config key - argocd - library - tool" {
-                break;
-            }
-            assert!(Instant::now() < until, "{tier}: {read}");
-            thread::sleep(Duration::from_millis(500));
-        }
+            if read == "config key - argocd - library - tool" { Ok(()) } else { Err(read) }
+        });
     }
 }
 
@@ -152,7 +146,7 @@ fn a_token_can_be_read_if_it_is_named() {
     if !can_mount() {
         return;
     }
-    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+    for tier in isolating_tiers() {
         let pod = Pod::new(&format!("token-{tier}"));
         let token = "/var/run/secrets/kubernetes.io/serviceaccount/token";
         let bench = bench(&pod.at(), &format!("  sandbox: {{read: [{token}]}}"));

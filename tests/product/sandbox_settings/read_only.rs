@@ -7,13 +7,15 @@ use std::{
     process::Command,
     sync::atomic::{AtomicU32, Ordering},
     thread,
-    time::{Duration, Instant},
 };
 
 use rustix::fs::OFlags;
 use serde_json::Value;
 
-use crate::sandbox_settings::bench::{Bench, Rendered, Server, tiers};
+use crate::{
+    sandbox_settings::bench::{Bench, Rendered, Server, isolating_tiers},
+    waiting::retry,
+};
 
 const READ_ONLY: &str = "  workspace: {readOnly: true}";
 
@@ -91,14 +93,9 @@ fn has_users(tier: &str) -> bool {
     ["uid", "namespaces"].contains(&tier)
 }
 
-/// The tiers that can refuse changes.
-fn strict() -> impl Iterator<Item = &'static str> {
-    tiers().into_iter().filter(|tier| *tier != "none")
-}
-
 #[test]
 fn no_command_changes_the_repository_and_later_requests_share_it() {
-    for (tier, bytes) in strict().flat_map(|tier| [(tier, 0), (tier, NOISE)]) {
+    for (tier, bytes) in isolating_tiers().flat_map(|tier| [(tier, 0), (tier, NOISE)]) {
         let (bench, mut server) = serve(tier, CHANGE, bytes);
         let rendered = ask(&bench);
         for one in &rendered {
@@ -121,7 +118,7 @@ fn no_command_changes_the_repository_and_later_requests_share_it() {
 
 #[test]
 fn requests_at_the_same_time_share_one_repository() {
-    for tier in strict().filter(|tier| has_users(tier)) {
+    for tier in isolating_tiers().filter(|tier| has_users(tier)) {
         crowd(tier);
     }
 }
@@ -156,7 +153,7 @@ fn crowd(tier: &str) {
 
 #[test]
 fn the_error_of_a_refused_change_names_the_key() {
-    for tier in strict() {
+    for tier in isolating_tiers() {
         let (bench, _server) = serve(tier, "echo new > new", NOISE);
         for one in ask(&bench) {
             let error = one.error();
@@ -167,7 +164,7 @@ fn the_error_of_a_refused_change_names_the_key() {
 
 #[test]
 fn requests_with_another_archive_cannot_read_a_shared_one() {
-    for tier in strict().filter(|tier| has_users(tier)) {
+    for tier in isolating_tiers().filter(|tier| has_users(tier)) {
         let print =
             "echo 'kind: A'; echo \"at: '$PWD'\"; echo \"got: '$(cat $(cat x)/noise | wc -c)'\"";
         let (bench, _server) = serve(tier, print, NOISE);
@@ -199,7 +196,7 @@ const SURVEY: &str = "echo 'kind: A'; echo \"at: '$PWD'\"; echo \"id: '$(id -u)'
 
 #[test]
 fn a_hostile_request_leaves_shared_files_as_they_were() {
-    for tier in strict().filter(|tier| has_users(tier)) {
+    for tier in isolating_tiers().filter(|tier| has_users(tier)) {
         let (bench, server) = serve(tier, SURVEY, NOISE);
         drop(server);
         bench.add("hostile", READ_ONLY, HOSTILE);
@@ -224,7 +221,7 @@ fn a_hostile_request_leaves_shared_files_as_they_were() {
 #[test]
 fn modes_that_are_preserved_let_readers_do_what_the_owner_may() {
     use std::os::unix::fs::PermissionsExt;
-    for tier in strict() {
+    for tier in isolating_tiers() {
         let bench = Bench::new(
             &format!("{READ_ONLY}\n  preserveFileMode: true"),
             "echo 'kind: A'; echo \"run: '$(./run)'\"; echo \"open: '$(cat open/file)'\"; \
@@ -259,7 +256,7 @@ const PART_OF_LIMIT: usize = 12 << 20;
 
 #[test]
 fn a_repository_that_finds_no_place_counts_for_its_request() {
-    for tier in strict().filter(|tier| has_users(tier)) {
+    for tier in isolating_tiers().filter(|tier| has_users(tier)) {
         let bench = Bench::new("", "");
         for (name, zeros) in [("app", 0), ("large", PART_OF_LIMIT)] {
             let application = bench.path(name);
@@ -297,13 +294,5 @@ const NONBLOCK: i32 = OFlags::NONBLOCK.bits().cast_signed();
 
 /// Waits until a command reads from a pipe; it goes on when the result is dropped.
 fn hold(pipe: &Path) -> fs::File {
-    let open = || fs::OpenOptions::new().write(true).custom_flags(NONBLOCK).open(pipe);
-    let until = Instant::now() + Duration::from_secs(20);
-    loop {
-        match open() {
-            Ok(file) => return file,
-            Err(error) => assert!(Instant::now() < until, "{error}"),
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
+    retry(|| fs::OpenOptions::new().write(true).custom_flags(NONBLOCK).open(pipe))
 }

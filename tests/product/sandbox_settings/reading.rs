@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::sandbox_settings::bench::{Bench, Rendered, tiers};
+use crate::sandbox_settings::bench::{Bench, Rendered, isolating_tiers, tiers};
 
 /// Prints the content of `data/file`, which is outside the repository.
 fn script(path: &Path) -> String {
@@ -39,7 +39,8 @@ impl Drop for Data {
     }
 }
 
-fn reading(path: &Path) -> String {
+/// `spec.sandbox` of a plugin that may read a path.
+pub(super) fn reading(path: &Path) -> String {
     format!("  sandbox: {{read: [{}]}}", path.display())
 }
 
@@ -65,7 +66,7 @@ fn a_path_that_is_listed_can_be_read() {
 
 #[test]
 fn a_path_that_is_not_listed_cannot() {
-    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+    for tier in isolating_tiers() {
         let (bench, path) = own(Path::to_owned, |_| ());
         bench.add("tried", "", &script(&path));
         let data = bench.render(tier, &[]).value("data");
@@ -75,7 +76,7 @@ fn a_path_that_is_not_listed_cannot() {
 
 #[test]
 fn a_command_that_misses_a_closed_path_learns_its_key() {
-    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+    for tier in isolating_tiers() {
         let data = Data::at("/home", tier);
         let file = data.path.join("file").display().to_string();
         let rendered = Bench::new("", &format!("cat {file}")).render(tier, &[]);
@@ -135,7 +136,7 @@ fn a_path_that_is_part_of_the_image_may_be_listed() {
 
 #[test]
 fn a_listed_path_cannot_be_written() {
-    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+    for tier in isolating_tiers() {
         let open = |data: &Path| {
             fs::set_permissions(data, fs::Permissions::from_mode(0o777)).unwrap();
         };

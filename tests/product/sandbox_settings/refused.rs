@@ -11,7 +11,7 @@ use rustix::process::geteuid;
 
 use crate::{
     mounted::Silent,
-    sandbox_settings::bench::{Bench, Rendered, tiers},
+    sandbox_settings::bench::{Bench, Rendered, isolating_tiers},
     skip::skip,
 };
 
@@ -38,15 +38,6 @@ const CLIENTS: [(&str, &str); 5] = [
     ("/usr/bin/wget", "wget -t 1 -O - http://127.0.0.1:PORT/"),
 ];
 
-/// The tiers that close paths and ports here.
-fn closing() -> Vec<&'static str> {
-    let closing: Vec<_> = tiers().into_iter().filter(|tier| *tier != "none").collect();
-    if closing.is_empty() {
-        skip("needs a tier of isolation");
-    }
-    closing
-}
-
 fn render(tier: &str, script: &str) -> Rendered {
     Bench::new("", &format!("{script}; exit 1")).render(tier, &[])
 }
@@ -56,7 +47,7 @@ fn a_closed_path_is_named_with_the_key_that_opens_it() {
     let home = tempfile::tempdir_in("/var/tmp").unwrap();
     let key = home.path().join("key");
     fs::write(&key, "key").unwrap();
-    for tier in closing() {
+    for tier in isolating_tiers() {
         for (program, script) in READERS {
             if !Path::new(program).exists() || tier == "namespaces" {
                 // In `namespaces` the path does not exist, and is no mount.
@@ -78,7 +69,7 @@ fn a_path_that_does_not_answer_holds_up_no_other_request() {
     if !geteuid().is_root() {
         return skip("needs root, to mount");
     }
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("below").display().to_string();
         let bench = Bench::new("", "echo 'kind: A'");
@@ -120,7 +111,7 @@ fn a_success_does_not_wait_for_the_warning_about_a_path() {
     if !geteuid().is_root() {
         return skip("needs root, to mount");
     }
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let place = tempfile::tempdir().unwrap();
         let bench = success_that_names(place.path());
         let server = bench.serve(tier, &[]);
@@ -135,7 +126,7 @@ fn errors_do_not_wait_for_the_path_of_another_request() {
     if !geteuid().is_root() {
         return skip("needs root, to mount");
     }
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let place = tempfile::tempdir().unwrap();
         let bench = success_that_names(place.path());
         bench.add("path", "", "echo open /srv/x: permission denied >&2; exit 1");
@@ -159,7 +150,7 @@ fn errors_do_not_wait_for_the_path_of_another_request() {
 fn a_refused_port_is_named_with_the_key_that_opens_it() {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
-    for tier in closing() {
+    for tier in isolating_tiers() {
         for (program, script) in CLIENTS {
             if !Path::new(program).exists() {
                 continue;
@@ -178,7 +169,7 @@ fn a_refused_port_is_named_with_the_key_that_opens_it() {
 fn an_allowed_port_gets_no_hint() {
     // Nothing listens on the port after this.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let script = format!("curl -sS http://127.0.0.1:{port}/; exit 1");
         let bench = Bench::new(&format!("  sandbox: {{network: [{port}]}}"), &script);
         let rendered = bench.render(tier, &[]);
@@ -188,7 +179,7 @@ fn an_allowed_port_gets_no_hint() {
 
 #[test]
 fn a_success_with_a_refusal_is_a_warning() {
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let script = "touch /usr/refused; echo 'kind: A'";
         let rendered = Bench::new("", script).render(tier, &[]);
         assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);

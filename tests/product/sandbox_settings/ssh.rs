@@ -5,21 +5,17 @@ use std::{
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
 use crate::{
     sandbox_settings::{
-        bench::{Bench, Server, tiers},
+        bench::{Bench, Server, isolating_tiers},
         git_credentials::web,
         grouped::GROUP,
     },
     skip::skip,
+    waiting::retry,
 };
-
-/// Time limit for the server to answer.
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 const SERVER: &str = "/usr/sbin/sshd";
 
@@ -161,22 +157,16 @@ fn serve(root: &Path, port: u16) -> Child {
     let mut command = Command::new(SERVER);
     command.args(["-D", "-e", "-f"]).arg(root.join("sshd_config"));
     let server = command.stdin(Stdio::null()).stderr(log).spawn().unwrap();
-    let until = Instant::now() + TIMEOUT;
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        let log = fs::read_to_string(root.join("sshd.log")).unwrap();
-        assert!(Instant::now() < until, "sshd does not answer: {log}");
-        thread::sleep(Duration::from_millis(20));
-    }
+    retry(|| {
+        let log = |error| format!("sshd: {error}: {:?}", fs::read_to_string(root.join("sshd.log")));
+        TcpStream::connect(("127.0.0.1", port)).map_err(log)
+    });
     server
-}
-
-fn closing() -> impl Iterator<Item = &'static str> {
-    tiers().into_iter().filter(|tier| *tier != "none")
 }
 
 #[test]
 fn git_clones_over_ssh_with_a_key_that_is_named() {
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let Some(site) = Site::new(&format!("clone-{tier}")) else { return };
         for mode in ["0444", "0440"] {
             let bench = Bench::new("", "true");
@@ -191,7 +181,7 @@ fn git_clones_over_ssh_with_a_key_that_is_named() {
 
 #[test]
 fn a_key_of_another_plugin_opens_nothing() {
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let Some(site) = Site::new(&format!("other-{tier}")) else { return };
         for mode in ["0444", "0440"] {
             let bench = Bench::new("", "true");
@@ -215,7 +205,7 @@ fn a_key_of_another_plugin_opens_nothing() {
 
 #[test]
 fn failures_of_ssh_have_a_remedy() {
-    for tier in closing() {
+    for tier in isolating_tiers() {
         let Some(site) = Site::new(&format!("remedy-{tier}")) else { return };
         let bench = Bench::new("", "true");
         let key = site.key("mine");

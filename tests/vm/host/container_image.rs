@@ -1,12 +1,12 @@
 //! A container image in the format of `docker save`: busybox and the product.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
 
-use super::image;
+use super::image::{self, read};
 use crate::guest::node;
 
 /// Programs in the image; all are busybox.
@@ -74,10 +74,6 @@ fn header(mode: u32, size: u64) -> Header {
     header.set_mode(mode);
     header.set_size(size);
     header
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -43,7 +43,7 @@ pub(super) fn build(kernel: &Kernel) -> Result<Vec<u8>, String> {
     Ok(archive.finish())
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 

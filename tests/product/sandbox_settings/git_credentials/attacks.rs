@@ -1,20 +1,16 @@
 //! Attempts to get credentials of another request.
 
 use std::{
-    fs,
+    fs::{self, DirEntry},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     thread,
-    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{RepoServer, Site, usable};
-use crate::sandbox_settings::network::has_python;
-
-/// Time limit for a command to start.
-const TIMEOUT: Duration = Duration::from_secs(20);
+use crate::{sandbox_settings::network::has_python, waiting::retry};
 
 /// Asks as the variables say, prints what comes out of it, and always succeeds. A
 /// victim then waits for a file in its own directory, which never comes.
@@ -38,20 +34,14 @@ fn environment_of(victim: &str) -> Vec<String> {
 /// with this value, as soon as the process is ready.
 fn process_of(victim: &str, is_ready: impl Fn(&Path) -> bool) -> (PathBuf, Vec<String>) {
     let wanted = format!("ARGOCD_ENV_VICTIM={victim}");
-    let until = Instant::now() + TIMEOUT;
-    loop {
-        for entry in fs::read_dir("/proc").unwrap().flatten() {
-            let process = entry.path();
-            let Ok(bytes) = fs::read(process.join("environ")) else { continue };
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            let all: Vec<_> = text.split('\0').map(str::to_owned).collect();
-            if all.contains(&wanted) && is_ready(&process) {
-                return (process, all);
-            }
-        }
-        assert!(Instant::now() < until, "the victim does not start");
-        thread::sleep(Duration::from_millis(20));
-    }
+    let victim = |entry: DirEntry| {
+        let process = entry.path();
+        let bytes = fs::read(process.join("environ")).ok()?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let all: Vec<_> = text.split('\0').map(str::to_owned).collect();
+        (all.contains(&wanted) && is_ready(&process)).then_some((process, all))
+    };
+    retry(|| fs::read_dir("/proc").unwrap().flatten().find_map(victim).ok_or("the victim"))
 }
 
 fn value(environment: &[String], name: &str) -> String {
