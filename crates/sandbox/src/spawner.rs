@@ -272,8 +272,8 @@ impl EventLoop {
         match order.what {
             Some(OrderKind::Lease(order)) => self.leases.lease(order, channels(descriptors)?),
             Some(OrderKind::Start(order)) => self.leases.start(order, channels(descriptors)?),
-            Some(OrderKind::Watch(order)) => self.leases.watch(order.lease),
-            Some(OrderKind::Stop(order)) => self.leases.stop(order.lease),
+            Some(OrderKind::Watch(lease)) => self.leases.watch(lease),
+            Some(OrderKind::Stop(lease)) => self.leases.stop(lease),
             Some(OrderKind::Beat(number)) => {
                 self.report(SpawnerEvent::Beat(number))?;
                 if let Some(orphans) = self.leases.new_orphans() {

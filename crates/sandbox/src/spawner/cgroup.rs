@@ -161,11 +161,7 @@ impl Cgroups {
     }
 
     /// Creates the cgroup of a lease.
-    pub(super) fn create(
-        &mut self,
-        lease: u64,
-        limits: RequestLimits,
-    ) -> io::Result<RequestCgroup> {
+    pub(super) fn create(&self, lease: u64, limits: RequestLimits) -> io::Result<RequestCgroup> {
         let name = lease.to_string();
         self.requests.make(&name, Mode::S_IRWXU)?;
         let files = if self.counts_files { limits.disk } else { Some(0) };
@@ -185,7 +181,7 @@ impl Cgroups {
         let requests = &self.requests;
         self.left.retain(|name| !matches!(requests.remove(name), Ok(()) | Err(Errno::ENOENT)));
         let place = &self.place.directory;
-        self.others.retain(|name| !stale::is_gone_now(place, name));
+        self.others.retain(|name| !stale::is_gone(place, name, 1));
     }
 
     /// Runs `child` in a new process in a cgroup.
@@ -217,7 +213,7 @@ const NOT_ENTERED: i32 = 125;
 impl Drop for Cgroups {
     /// Removes everything that this spawner created.
     fn drop(&mut self) {
-        stale::empty_all(&self.requests);
+        stale::empty(&self.requests, stale::ATTEMPTS);
         // Fails if a process could not be killed; the next start tries again.
         let _ = self.place.directory.remove(&self.name);
         restore(&self.place, self.is_first);

@@ -34,14 +34,14 @@ pub(crate) enum OrderKind {
     #[prost(message, tag = "2")]
     Start(StartOrder),
     /// Send SIGTERM to all processes of a lease.
-    #[prost(message, tag = "3")]
-    Stop(StopOrder),
+    #[prost(uint64, tag = "3")]
+    Stop(u64),
     /// Kill all processes of a lease, remove its files, and free its slot.
     #[prost(message, tag = "4")]
     Release(ReleaseOrder),
     /// A command runs: start to measure its usage.
-    #[prost(message, tag = "6")]
-    Watch(WatchOrder),
+    #[prost(uint64, tag = "6")]
+    Watch(u64),
     /// Limits of all requests together, which replace the earlier ones.
     #[prost(message, tag = "7")]
     LimitTotal(TotalLimits),
@@ -193,18 +193,6 @@ pub(crate) struct RequestLimits {
     /// requests have separate UIDs; otherwise it is measured.
     #[prost(uint64, optional, tag = "5")]
     pub(crate) processes: Option<u64>,
-}
-
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct WatchOrder {
-    #[prost(uint64, tag = "1")]
-    pub(crate) lease: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct StopOrder {
-    #[prost(uint64, tag = "1")]
-    pub(crate) lease: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -366,7 +354,7 @@ impl Order {
     }
 
     pub(crate) const fn watch(lease: u64) -> Self {
-        Self { what: Some(OrderKind::Watch(WatchOrder { lease })) }
+        Self { what: Some(OrderKind::Watch(lease)) }
     }
 
     pub(crate) const fn limit_total(limits: TotalLimits) -> Self {
@@ -378,7 +366,7 @@ impl Order {
     }
 
     pub(crate) const fn stop(lease: u64) -> Self {
-        Self { what: Some(OrderKind::Stop(StopOrder { lease })) }
+        Self { what: Some(OrderKind::Stop(lease)) }
     }
 
     pub(crate) const fn release(lease: u64, grace_ms: u32, is_cut_off: bool) -> Self {

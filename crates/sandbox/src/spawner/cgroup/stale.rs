@@ -8,7 +8,7 @@ use super::{Directory, REQUESTS};
 
 /// Attempts to remove a cgroup whose processes were just killed, and the pause
 /// between them.
-const ATTEMPTS: u32 = 100;
+pub(super) const ATTEMPTS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Ends the processes of abandoned cgroups and removes them. A running spawner
@@ -20,12 +20,8 @@ pub(super) fn remove(place: &Directory) -> Vec<String> {
     left
 }
 
-/// Tries once to remove a cgroup that remained. Returns true if it is gone.
-pub(super) fn is_gone_now(place: &Directory, name: &str) -> bool {
-    is_gone(place, name, 1)
-}
-
-fn is_gone(place: &Directory, name: &str, attempts: u32) -> bool {
+/// Tries to remove a cgroup that remained. Returns true if it is gone.
+pub(super) fn is_gone(place: &Directory, name: &str, attempts: u32) -> bool {
     match place.below(name) {
         Ok(found) if found.lock().is_ok() => {
             empty(&found, attempts);
@@ -36,11 +32,7 @@ fn is_gone(place: &Directory, name: &str, attempts: u32) -> bool {
 }
 
 /// Kills the processes of all cgroups below `requests`, and removes the cgroups.
-pub(super) fn empty_all(requests: &Directory) {
-    empty(requests, ATTEMPTS);
-}
-
-fn empty(requests: &Directory, attempts: u32) {
+pub(super) fn empty(requests: &Directory, attempts: u32) {
     // Absent before Linux 5.14; leftover processes are killed by their UIDs.
     let _ = requests.write("cgroup.kill", "1");
     for name in requests.children().unwrap_or_default() {
