@@ -8,7 +8,7 @@ mod endpoints;
 mod exhausted;
 mod files;
 mod kubelet;
-mod loaded;
+pub(crate) mod loaded;
 mod mounts;
 mod probe;
 mod reader;

@@ -84,9 +84,8 @@ const SHOWN: &[(&str, &[&str])] = &[
     (
         "memory, processes, processor time",
         &[
-            "an_error_names_the_limit_of_memory",
+            "an_error_names_the_limit_its_key_and_the_request",
             "an_error_names_the_limit_of_processes",
-            "an_error_names_the_limit_of_processor_time",
             "an_error_names_the_limit_of_files",
         ],
     ),

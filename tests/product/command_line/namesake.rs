@@ -12,7 +12,10 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::waiting::{PATIENCE, eventually, retry};
+use crate::{
+    reload::loaded::definition,
+    waiting::{PATIENCE, eventually, retry},
+};
 
 /// The directories of one server and the definition of its plugin.
 struct Place(TempDir);
@@ -26,11 +29,7 @@ impl Place {
             fs::create_dir(place.at(name)).unwrap();
             open(&place.at(name)).unwrap();
         }
-        let text = format!(
-            "apiVersion: argoproj.io/v1alpha1\nkind: ConfigManagementPlugin\nmetadata: {{name: \
-             {plugin}}}\nspec: {{generate: {{command: [\"true\"]}}}}\n"
-        );
-        fs::write(place.at("config/plugin.yaml"), text).unwrap();
+        fs::write(place.at("config/plugin.yaml"), definition(plugin, "true")).unwrap();
         place
     }
 

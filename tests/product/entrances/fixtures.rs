@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::entrances::commands::NOBODY;
+use crate::{entrances::commands::NOBODY, reload::loaded::definition};
 
 /// A plugins directory with its expected content.
 pub(crate) struct Fixture {
@@ -40,7 +40,7 @@ impl Room {
             fs::create_dir(room.at(name)).unwrap();
         }
         fs::write(room.at("app/file"), "").unwrap();
-        fs::write(room.at("outside.yaml"), definition("outside")).unwrap();
+        fs::write(room.at("outside.yaml"), definition("outside", "sh")).unwrap();
         room
     }
 
@@ -63,17 +63,10 @@ impl Room {
     }
 }
 
-fn definition(name: &str) -> String {
-    format!(
-        "apiVersion: argoproj.io/v1alpha1\nkind: ConfigManagementPlugin\n\
-         metadata: {{name: {name}}}\nspec: {{generate: {{command: [sh]}}}}\n"
-    )
-}
-
 fn define(directory: &Path, file: &str, name: &str) {
     let path = directory.join(file);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, definition(name)).unwrap();
+    fs::write(path, definition(name, "sh")).unwrap();
 }
 
 /// A ConfigMap volume with plugins in files, and kubelet's visible links.
@@ -166,7 +159,7 @@ pub(crate) const FIXTURES: &[Fixture] = &[
         name: "a name that is not UTF-8",
         make: |at| {
             define(at, "a.yaml", "a");
-            fs::write(at.join(OsStr::from_bytes(b"\xff.yaml")), definition("b")).unwrap();
+            fs::write(at.join(OsStr::from_bytes(b"\xff.yaml")), definition("b", "sh")).unwrap();
         },
         expected: Expected { plugins: &["a"], ignored: &["\u{fffd}.yaml"], ..NONE },
     },

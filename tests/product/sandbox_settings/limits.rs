@@ -206,65 +206,50 @@ fn a_command_that_the_spawner_does_not_start_ends_at_the_deadline() {
     }
 }
 
-#[test]
-fn an_error_names_the_limit_of_processor_time() {
-    for tier in tiers() {
-        let bench = Bench::new("  limits: {cpu: 1s}", "while :; do :; done");
-        let rendered = bench.render(tier, &[]);
-        let error = rendered.error();
-        assert!(error.contains("failed signal: CPU time limit exceeded"), "{tier}: {error}");
-        assert!(error.contains("limit of 1s of processor time"), "{tier}: {error}");
-        assert!(error.contains("raise the plugin's spec.limits.cpu"), "{tier}: {error}");
-    }
-}
-
-#[test]
-fn an_error_names_the_limit_of_file_size() {
-    for tier in tiers() {
-        let script = "head -c 100000 /dev/zero > file";
-        let rendered = Bench::new("  limits: {fileSize: 10k}", script).render(tier, &[]);
-        let error = rendered.error();
-        assert!(error.contains("a file reached the limit of 10k"), "{tier}: {error}");
-        assert!(error.contains("spec.limits.fileSize"), "{tier}: {error}");
-    }
-}
-
-#[test]
-fn an_error_names_the_limit_of_memory() {
-    for tier in tiers() {
-        let script = "dd if=/dev/zero of=/dev/null bs=200M count=1";
-        let rendered = Bench::new("  limits: {memory: 32Mi}", script).render(tier, &[]);
-        let error = rendered.error();
-        assert!(error.contains("may have 32Mi of memory"), "{tier}: {error}");
-    }
-}
-
 /// The request that an error names.
 const ABOUT: &str = "(plugin tried, application app, phase generate)";
 
-#[test]
-fn an_error_names_the_limit_of_memory_of_the_request() {
-    for tier in tiers() {
-        // Each process holds 24 MB and stays within its own limit.
-        let hold = "h() { x=$(head -c 24000000 /dev/zero | tr '\\0' x); sleep 30; }";
-        let script = format!("{hold}; h & h & h & h & wait");
-        let rendered = Bench::new("  limits: {memory: 64Mi}", &script).render(tier, &[]);
-        let error = rendered.error().trim_end();
-        assert!(error.contains("took more than 64Mi of memory"), "{tier}: {error}");
-        assert!(error.contains("[raise the plugin's spec.limits.memory]"), "{tier}: {error}");
-        assert!(error.ends_with(ABOUT), "{tier}: {error}");
-    }
-}
+/// Limits of a definition, scripts that exceed them, and texts of the error.
+const EXCEEDED: [(&str, &str, [&str; 2]); 5] = [
+    (
+        "cpu: 1s",
+        "while :; do :; done",
+        ["failed signal: CPU time limit exceeded", "limit of 1s of processor time"],
+    ),
+    (
+        "fileSize: 10k",
+        "head -c 100000 /dev/zero > file",
+        ["a file reached the limit of 10k", "raise the plugin's spec.limits.fileSize"],
+    ),
+    (
+        "memory: 32Mi",
+        "dd if=/dev/zero of=/dev/null bs=200M count=1",
+        ["may have 32Mi of memory", "raise the plugin's spec.limits.memory"],
+    ),
+    // Each process holds 24 MB and stays within its own limit.
+    (
+        "memory: 64Mi",
+        "h() { x=$(head -c 24000000 /dev/zero | tr '\\0' x); sleep 30; }; h & h & h & h & wait",
+        ["took more than 64Mi of memory", "[raise the plugin's spec.limits.memory]"],
+    ),
+    (
+        "disk: 3Mi",
+        "for i in 1 2 3 4; do head -c 1000000 /dev/zero > $i; done; sleep 30",
+        ["took more than 3Mi of disk", "[raise the plugin's spec.limits.disk]"],
+    ),
+];
 
 #[test]
-fn an_error_names_the_limit_of_disk() {
-    for tier in tiers() {
-        let script = "for i in 1 2 3 4; do head -c 1000000 /dev/zero > $i; done; sleep 30";
-        let rendered = Bench::new("  limits: {disk: 3Mi}", script).render(tier, &[]);
+fn an_error_names_the_limit_its_key_and_the_request() {
+    for (tier, (limit, script, texts)) in
+        tiers().into_iter().flat_map(|tier| EXCEEDED.map(|exceeded| (tier, exceeded)))
+    {
+        let rendered = Bench::new(&format!("  limits: {{{limit}}}"), script).render(tier, &[]);
         let error = rendered.error().trim_end();
-        assert!(error.contains("took more than 3Mi of disk"), "{tier}: {error}");
-        assert!(error.contains("[raise the plugin's spec.limits.disk]"), "{tier}: {error}");
-        assert!(error.ends_with(ABOUT), "{tier}: {error}");
+        let (key, _) = limit.split_once(':').unwrap();
+        for text in texts.into_iter().chain([&*format!("spec.limits.{key}"), ABOUT]) {
+            assert!(error.contains(text), "{tier}: {limit}: {error}");
+        }
     }
 }
 
