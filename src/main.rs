@@ -21,7 +21,7 @@ use cmp_supervisor::{
     probe::probe,
     serve::{NotServing, serve},
     status::{Condition, status},
-    terminal::printable,
+    terminal::{self, printable},
     validate,
 };
 
@@ -324,5 +324,5 @@ fn report(remarks: &str, result: &str) -> ExitCode {
 }
 
 fn print(text: &str) -> ExitCode {
-    validate::print(text).map_or_else(|error| fail(&error, INTERNAL), |()| ExitCode::SUCCESS)
+    terminal::print(text).map_or_else(|error| fail(&error, INTERNAL), |()| ExitCode::SUCCESS)
 }

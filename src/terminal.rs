@@ -1,12 +1,23 @@
-//! Texts of others on a terminal.
+//! Texts on standard output, and texts of others on a terminal.
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    io::{self, ErrorKind, Write},
+};
 
 /// Characters that change the direction of a text, so that it shows other words than it has.
 const DIRECTIONS: [char; 12] = [
     '\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}',
     '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}',
 ];
+
+/// Writes a result to standard output. A closed pipe is no error.
+pub fn print(text: &str) -> io::Result<()> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
 
 /// The text without characters that control a terminal. Line breaks and tabs stay.
 #[must_use]

@@ -12,7 +12,7 @@ mod machine;
 mod paint;
 
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
     path::PathBuf,
 };
 
@@ -29,6 +29,7 @@ use crate::{
     loader::Ledger,
     plugin::{Catalog, Code, Diagnostic, Problem, Reading, Region, Severity},
     programs,
+    terminal::print,
 };
 
 /// Exit code if there are errors.
@@ -148,12 +149,4 @@ fn missing_programs(files: &[(String, Vec<Reading>)]) -> Vec<Problem> {
 /// True if a diagnostic says that the first word of a command cannot be a program.
 fn is_no_program(found: &Diagnostic, word: Option<Region>) -> bool {
     matches!(found.code, Code::Literal | Code::Unsplit) && found.region == word
-}
-
-/// Writes a result to standard output. A closed pipe is no error.
-pub fn print(text: &str) -> io::Result<()> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
 }

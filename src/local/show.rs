@@ -1,13 +1,11 @@
 //! Results as text, YAML or JSON.
 
-use std::io::{self, Write};
-
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{LocalError, document::document, target::Claim};
-use crate::{config::OutputFormat, grpc::ClientError, plugin::Announcement};
+use crate::{config::OutputFormat, grpc::ClientError, plugin::Announcement, terminal};
 
 /// The number, from 1, of the first manifest that is no Kubernetes object.
 pub(super) fn first_stranger(manifests: &[Bytes]) -> Option<usize> {
@@ -84,21 +82,13 @@ fn is_default(value: &Value) -> bool {
 
 pub(super) fn text(value: &impl Serialize, format: OutputFormat) -> Result<String, LocalError> {
     match format {
-        OutputFormat::Yaml => serde_json::to_value(value)
-            .map(|value| document(&value))
-            .map_err(|error| LocalError::Show(error.to_string())),
-        OutputFormat::Json => serde_json::to_string_pretty(value)
-            .map(|text| text + "\n")
-            .map_err(|error| LocalError::Show(error.to_string())),
+        OutputFormat::Yaml => serde_json::to_value(value).map(|value| document(&value)),
+        OutputFormat::Json => serde_json::to_string_pretty(value).map(|text| text + "\n"),
     }
+    .map_err(|error| LocalError::Show(error.to_string()))
 }
 
-/// Writes a result to standard output. A closed pipe is no error.
+/// Writes a result to standard output.
 pub(super) fn print(result: &str) -> Result<(), LocalError> {
-    match io::stdout().lock().write_all(result.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(LocalError::Show(error.to_string()))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    }
+    terminal::print(result).map_err(|error| LocalError::Show(error.to_string()))
 }
