@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    ffi::OsStr,
     fs::{self, Metadata},
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
@@ -28,9 +29,6 @@ pub(super) struct ClosedFile {
     pub(super) gid: u32,
 }
 
-/// A UID that owns no file.
-const NOBODY: u32 = u32::MAX - 1;
-
 /// The identity that files must be open to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reader {
@@ -40,6 +38,11 @@ pub(super) struct Reader {
 }
 
 impl Reader {
+    /// A UID that owns no file, without groups.
+    pub(super) fn nobody() -> Self {
+        Self::alone(u32::MAX)
+    }
+
     /// A UID without groups.
     pub(super) fn alone(user: u32) -> Self {
         Self { user, groups: BTreeSet::new() }
@@ -59,7 +62,8 @@ impl ClosedFile {
 pub fn closed_by_mode(path: &Path) -> Option<(PathBuf, u32)> {
     let real = fs::canonicalize(path).ok()?;
     let groups = getgroups().unwrap_or_default().into_iter().map(Gid::as_raw);
-    let reader = Reader { user: NOBODY, groups: groups.filter(|group| *group != 0).collect() };
+    let groups = groups.filter(|group| *group != 0).collect();
+    let reader = Reader { groups, ..Reader::nobody() };
     closed(&real, &reader).map(|file| (file.path, file.mode))
 }
 
@@ -76,9 +80,8 @@ pub(super) fn itself(path: &Path, reader: &Reader) -> Option<ClosedFile> {
         return one(path, reader, READ);
     }
     one(path, reader, READ | ENTER).or_else(|| {
-        let files: Vec<_> = files(path).iter().map(|path| one(path, reader, READ)).collect();
-        let all: Option<Vec<ClosedFile>> = files.into_iter().collect();
-        all?.into_iter().next()
+        let all = files(path).into_iter().map(|path| one(&path, reader, READ));
+        all.collect::<Option<Vec<_>>>()?.into_iter().next()
     })
 }
 
@@ -98,11 +101,15 @@ pub(super) fn groups(path: &Path, user: u32) -> BTreeSet<u32> {
     opened.map(|(file, _)| file.gid).collect()
 }
 
-/// The regular files of a directory, links followed. Names that begin with two dots
-/// are the volume's own.
+/// True for names that begin with two dots, which are a mounted volume's own.
+pub(super) fn is_reserved(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b"..")
+}
+
+/// The regular files of a directory, links followed.
 pub(super) fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let names = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b".."));
+    let names = entries.filter(|entry| !is_reserved(&entry.file_name()));
     let paths = names.map(|entry| entry.path());
     paths.filter(|path| path.is_file()).take(MAX_FILES).collect()
 }

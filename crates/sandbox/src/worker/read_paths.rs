@@ -221,13 +221,9 @@ fn file(path: &Path) -> Option<ReadPath> {
 fn scripts(directory: &Path) -> Vec<ReadPath> {
     let Ok(top) = fs::canonicalize(directory) else { return Vec::new() };
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    // Names that begin with two dots are the volume's own.
-    let is_reserved = |path: &Path| {
-        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".."))
-    };
-    let paths = entries.flatten().map(|entry| entry.path());
-    let names = paths.filter(|path| !is_definition(path) && !is_reserved(path));
-    let found = names.filter_map(|path| file(&path));
+    let names = entries.flatten().filter(|entry| !modes::is_reserved(&entry.file_name()));
+    let paths = names.map(|entry| entry.path()).filter(|path| !is_definition(path));
+    let found = paths.filter_map(|path| file(&path));
     let is_script = |path: &ReadPath| path.real.starts_with(&top) && !is_definition(&path.real);
     found.filter(is_script).take(MAX_SCRIPTS).collect()
 }

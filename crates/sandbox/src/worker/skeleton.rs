@@ -5,7 +5,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ffi::OsStr,
     fs::{self, File, Metadata},
     io::{self, Read, Write},
     os::unix::fs::{PermissionsExt, symlink},
@@ -13,7 +12,7 @@ use std::{
 };
 
 use super::{
-    modes::{self, ClosedFile, Reader},
+    modes::{self, ClosedFile, Reader, is_reserved},
     read_paths::ReadPath,
 };
 use crate::wire::skeleton::{HomePart, Skeleton};
@@ -27,9 +26,6 @@ const MAX_FILE: u64 = 64 * 1024;
 const MAX_BYTES: u64 = 1024 * 1024;
 
 const EXECUTABLE: u32 = 0o111;
-
-/// A UID that owns no file.
-const NOBODY: u32 = u32::MAX;
 
 /// The parts of the image's HOME that exist.
 #[derive(Debug, Default)]
@@ -75,7 +71,7 @@ impl HomeContents {
             let is_small = |about: Metadata| about.is_file() && about.len() <= MAX_FILE;
             fs::metadata(path).is_ok_and(is_small)
                 && is_open(path)
-                && modes::closed(path, &Reader::alone(NOBODY)).is_some()
+                && modes::closed(path, &Reader::nobody()).is_some()
         });
         let texts = closed.filter_map(|path| Some((path.clone(), read(path).ok()?)));
         self.texts = texts.collect();
@@ -86,7 +82,7 @@ impl HomeContents {
     pub(crate) fn closed(&self) -> Vec<String> {
         let opened = self.parts.iter().filter(|part| part.opens).map(|part| &part.source);
         let closed = opened.filter(|path| !self.texts.contains_key(*path)).filter_map(|path| {
-            let ClosedFile { path: by, mode, .. } = modes::closed(path, &Reader::alone(NOBODY))?;
+            let ClosedFile { path: by, mode, .. } = modes::closed(path, &Reader::nobody())?;
             Some(format!("{} is closed by the mode {mode:04o} of {}", path.display(), by.display()))
         });
         let unique: BTreeSet<String> = closed.collect();
@@ -158,8 +154,6 @@ impl Filler {
 
     fn entries_of(&mut self, source: &Path, target: &Path, depth: u32) -> io::Result<()> {
         let Ok(entries) = fs::read_dir(source) else { return Ok(()) };
-        // Names that begin with two dots belong to a mounted volume.
-        let is_reserved = |name: &OsStr| name.as_encoded_bytes().starts_with(b"..");
         for entry in entries.flatten().filter(|entry| !is_reserved(&entry.file_name())) {
             self.place(&entry.path(), &target.join(entry.file_name()), depth)?;
         }

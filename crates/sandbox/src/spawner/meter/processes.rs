@@ -5,7 +5,7 @@ use std::{
     io,
 };
 
-use cmp_procfs::{Fields, is_gone};
+use cmp_procfs::Fields;
 use nix::unistd::{Pid, Uid};
 
 use super::{
@@ -136,11 +136,7 @@ pub(super) fn is_alive(pid: u32, thread: u32) -> bool {
 
 /// `None` if the process has ended. Everybody may read this table.
 fn read(fields: io::Result<Fields>) -> Option<Status> {
-    match fields {
-        Ok(fields) => parse(&fields),
-        Err(error) if is_gone(&error) => None,
-        Err(_) => None,
-    }
+    parse(&fields.ok()?)
 }
 
 fn parse(fields: &Fields) -> Option<Status> {

@@ -12,7 +12,7 @@ pub(super) struct Excess;
 pub(super) struct Unreadable;
 
 /// Usage counted so far.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     limits: RequestLimits,
     disk: u64,
@@ -42,18 +42,7 @@ pub(super) struct Memory {
 
 impl Totals {
     pub(super) fn new(limits: RequestLimits) -> Self {
-        Self {
-            limits,
-            disk: 0,
-            files: 0,
-            memory: 0,
-            plain: 0,
-            open_memory: 0,
-            kernel: 0,
-            hidden: 0,
-            hidden_memory: 0,
-            is_blind: false,
-        }
+        Self { limits, ..Self::default() }
     }
 
     /// Returns true if a limit requires counting files.

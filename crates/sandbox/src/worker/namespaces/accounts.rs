@@ -7,9 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::mount::{MsFlags, mount};
+use nix::mount::MsFlags;
 
-use super::mounts::{below, remount};
+use super::mounts::{below, bind};
 use crate::{
     wire::account::Account,
     worker::{HOME, Tenant},
@@ -49,8 +49,7 @@ impl Accounts {
                 continue;
             }
             fs::write(new, text)?;
-            mount(Some(new), target, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
-            remount(target, MsFlags::MS_RDONLY)?;
+            bind(new, target, MsFlags::MS_RDONLY)?;
             fs::remove_file(new)?;
         }
         Ok(())

@@ -11,9 +11,9 @@ use std::{
     path::Path,
 };
 
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::mount::{MntFlags, MsFlags, umount2};
 
-use super::mounts::{remount, scratch};
+use super::mounts::{bind, make_file, remount, scratch};
 use crate::worker::modes;
 
 /// Options of the file system of copies. Kubernetes limits a Secret to 1 MiB.
@@ -58,17 +58,12 @@ impl Copy {
                 remount(target, MsFlags::MS_RDONLY)
             }
             Self::File(text) => {
-                target.parent().map_or(Ok(()), fs::create_dir_all)?;
-                if !target.exists() {
-                    File::create(target)?;
-                }
+                make_file(target)?;
                 fs::create_dir_all(volumes)?;
                 scratch(volumes, VOLUME)?;
                 let file = volumes.join(ONLY);
                 fs::write(&file, text)?;
-                let nowhere = None::<&str>;
-                mount(Some(&file), target, nowhere, MsFlags::MS_BIND, nowhere)?;
-                remount(target, MsFlags::MS_RDONLY)?;
+                bind(&file, target, MsFlags::MS_RDONLY)?;
                 umount2(volumes, MntFlags::MNT_DETACH)?;
                 fs::remove_dir(volumes)
             }

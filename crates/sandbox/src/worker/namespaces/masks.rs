@@ -11,7 +11,7 @@ use std::{
 use cmp_procfs::{Mount, mounts};
 use nix::mount::{MsFlags, mount};
 
-use super::mounts::remount;
+use super::mounts::bind;
 
 const PROC: &str = "/proc";
 
@@ -59,7 +59,7 @@ impl Masks {
             let target = proc.join(path);
             let Ok(about) = fs::metadata(&target) else { continue };
             match mask {
-                Mask::ReadOnly => bind(&target, &target, MsFlags::MS_RDONLY)?,
+                Mask::ReadOnly => bind(&target, &target, MsFlags::MS_RDONLY | MsFlags::MS_NOEXEC)?,
                 Mask::Hidden if about.is_dir() => {
                     let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
                     mount(Some("tmpfs"), &target, Some("tmpfs"), flags, Some(EMPTY))?;
@@ -73,12 +73,6 @@ impl Masks {
         }
         Ok(())
     }
-}
-
-fn bind(source: &Path, target: &Path, access: MsFlags) -> io::Result<()> {
-    let nowhere = None::<&str>;
-    mount(Some(source), target, nowhere, MsFlags::MS_BIND, nowhere)?;
-    remount(target, access | MsFlags::MS_NOEXEC)
 }
 
 #[cfg(test)]

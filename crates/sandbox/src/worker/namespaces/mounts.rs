@@ -1,6 +1,10 @@
 //! Mounts of a root.
 
-use std::{io, path::Path};
+use std::{
+    fs::{self, File},
+    io,
+    path::Path,
+};
 
 use nix::mount::{MsFlags, mount};
 
@@ -13,6 +17,19 @@ pub(super) fn propagate(path: &str, way: MsFlags) -> io::Result<()> {
 /// Mounts an empty file system in memory.
 pub(super) fn scratch(target: &Path, options: &str) -> io::Result<()> {
     Ok(mount(Some("tmpfs"), target, Some("tmpfs"), inert(), Some(options))?)
+}
+
+/// Mounts a file or directory at another path, with these options.
+pub(super) fn bind(source: &Path, target: &Path, options: MsFlags) -> io::Result<()> {
+    let nowhere = None::<&str>;
+    mount(Some(source), target, nowhere, MsFlags::MS_BIND, nowhere)?;
+    remount(target, options)
+}
+
+/// Makes sure that there is a file at which another one can be mounted.
+pub(super) fn make_file(target: &Path) -> io::Result<()> {
+    target.parent().map_or(Ok(()), fs::create_dir_all)?;
+    if target.exists() { Ok(()) } else { File::create(target).map(drop) }
 }
 
 /// Changes the options of a mount, which gets neither device files nor programs that give

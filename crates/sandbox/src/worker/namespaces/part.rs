@@ -1,8 +1,7 @@
 //! The parts of a root: mounts, links and copies.
 
 use std::{
-    fs::{self, File},
-    io,
+    fs, io,
     os::{fd::OwnedFd, unix::fs::symlink},
     path::{Path, PathBuf},
 };
@@ -13,7 +12,10 @@ use rustix::{
     mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree},
 };
 
-use super::{copies::Copy, mounts::remount};
+use super::{
+    copies::Copy,
+    mounts::{make_file, remount},
+};
 use crate::worker::{
     Tenant,
     modes::{self, Reader},
@@ -88,10 +90,7 @@ impl Source {
         if self.is_directory {
             fs::create_dir_all(target)?;
         } else {
-            target.parent().map_or(Ok(()), fs::create_dir_all)?;
-            if !target.exists() {
-                File::create(target)?;
-            }
+            make_file(target)?;
         }
         self.put(target)?;
         remount(target, access)
