@@ -199,7 +199,7 @@ impl Bundle {
     fn config_map(&mut self, document: &Document<'_>, spot: &Spot) {
         let data = follow(&document.value, &spot.path).and_then(|value| value.get("data"));
         let locator = document.locator(&spot.path);
-        let nodes = locator.values(&keys(&["data"]).collect::<Vec<_>>());
+        let nodes = locator.values(&Step::path("data"));
         for (key, value) in data.and_then(Value::as_object).into_iter().flatten() {
             let Some(text) = value.as_str().filter(|_| !self.is_full) else { continue };
             let map = match nodes.get(key.as_str()) {
@@ -291,14 +291,9 @@ impl<'d> Document<'d> {
             diagnostics.extend(lint(definition, &value, &locator));
         }
         diagnostics.sort_by_key(|diagnostic| diagnostic.region);
-        let name_region = locator.value(&keys(&["metadata", "name"]).collect::<Vec<_>>());
-        let isolation = ["spec", "sandbox", "minimumIsolation"];
-        let isolation_region = locator.value(&keys(&isolation).collect::<Vec<_>>());
-        let program = |key: &'static str| {
-            let words: Vec<_> = key.split('.').collect();
-            let path: Vec<_> = keys(&words).chain([Step::Index(0)]).collect();
-            Some((key, locator.value(&path)?))
-        };
+        let name_region = locator.value(&Step::path("metadata.name"));
+        let isolation_region = locator.value(&Step::path("spec.sandbox.minimumIsolation"));
+        let program = |key: &'static str| Some((key, locator.value(&Step::item(key, 0))?));
         let programs = PluginDefinition::COMMANDS.into_iter().filter_map(program);
         let program_regions = programs.collect();
         Reading { place, definition, name_region, isolation_region, program_regions, diagnostics }
@@ -350,7 +345,7 @@ fn faulty(diagnostic: Diagnostic) -> Reading {
 fn items(list: &Value) -> (Vec<Step>, &[Value]) {
     match (list, list.get("items")) {
         (Value::Array(items), _) => (Vec::new(), items),
-        (_, Some(Value::Array(items))) => (keys(&["items"]).collect(), items),
+        (_, Some(Value::Array(items))) => (Step::path("items"), items),
         _ => (Vec::new(), &[]),
     }
 }
@@ -360,8 +355,4 @@ fn follow<'v>(value: &'v Value, path: &[Step]) -> Option<&'v Value> {
         Step::Key(key) => value.get(key),
         Step::Index(index) => value.get(index),
     })
-}
-
-fn keys<'k>(path: &'k [&'k str]) -> impl Iterator<Item = Step> + 'k {
-    path.iter().map(|key| Step::Key((*key).to_owned()))
 }

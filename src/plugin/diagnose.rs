@@ -277,7 +277,7 @@ fn nul(path: &[Step], locator: &Locator<'_>) -> Diagnostic {
 }
 
 fn name(error: &InvalidName, locator: &Locator<'_>) -> Diagnostic {
-    let path: Vec<_> = error.field().split('.').map(|key| Step::Key(key.to_owned())).collect();
+    let path = Step::path(error.field());
     let node = locator.node(&path);
     let (region, label) = match error {
         InvalidName::Character { text, character, .. } => {

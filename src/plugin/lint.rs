@@ -32,12 +32,12 @@ const INCOMPLETE: &str = "the output is then incomplete, and with automated prun
                           the missing resources";
 
 /// Commands of a definition, and whether a pipeline or loop in them may hide a failure.
-const COMMANDS: [(&[&str], PipeFailure); 4] = [
-    (&["spec", "init"], PipeFailure::Matters),
-    (&["spec", "generate"], PipeFailure::Matters),
+const COMMANDS: [(&str, PipeFailure); 4] = [
+    ("spec.init", PipeFailure::Matters),
+    ("spec.generate", PipeFailure::Matters),
     // In these commands, `grep` without a match is a normal answer.
-    (&["spec", "discover", "find"], PipeFailure::Normal),
-    (&["spec", "parameters", "dynamic"], PipeFailure::Normal),
+    ("spec.discover.find", PipeFailure::Normal),
+    ("spec.parameters.dynamic", PipeFailure::Normal),
 ];
 
 /// Significance of a failure inside a pipeline or a loop.
@@ -57,7 +57,7 @@ pub(super) fn lint(
     socket(definition, locator, &mut found);
     discovery(definition, value, locator, &mut found);
     for (path, failure) in COMMANDS {
-        let command = path.iter().try_fold(value, |value, key| value.get(key));
+        let command = path.split('.').try_fold(value, |value, key| value.get(key));
         let words = command.map(|command| words(command, path)).unwrap_or_default();
         if let Some(given) = given(&words) {
             shell(&given, failure, locator, &mut found);
@@ -83,7 +83,7 @@ fn socket(definition: &PluginDefinition, locator: &Locator<'_>, found: &mut Vec<
         );
         found.push(
             Diagnostic::new(Code::SocketPath, text)
-                .at(locator.value(&path(&["metadata", "name"])))
+                .at(locator.value(&Step::path("metadata.name")))
                 .label(format!("{} bytes too long", length - MAX_SOCKET_PATH)),
         );
     }
@@ -112,18 +112,17 @@ fn discovery(
                 Code::NoDiscovery,
                 format!("only Applications that name `{}` use it", definition.name),
             )
-            .at(locator.value(&path(&["metadata", "name"])))
+            .at(locator.value(&Step::path("metadata.name")))
             .help("set spec.discover so that Argo CD finds the plugin by itself"),
         ),
         [_] => {}
         [first, ignored @ ..] => {
-            let all = ["spec", "discover"].into_iter();
             for method in ignored {
-                let place: Vec<_> = all.clone().chain(method.split('/')).collect();
-                let text = format!("`{}` is not used", method.replace('/', "."));
+                let method = method.replace('/', ".");
+                let text = format!("`{method}` is not used");
                 found.push(
                     Diagnostic::new(Code::DiscoveryMethods, text)
-                        .at(locator.key(&path(&place)))
+                        .at(locator.key(&Step::path(&format!("spec.discover.{method}"))))
                         .label("ignored")
                         .note(format!(
                             "`{}` takes precedence, and only one discovery method is used",
@@ -139,7 +138,7 @@ fn discovery(
 fn isolation_none(definition: &PluginDefinition, locator: &Locator<'_>) -> Option<Diagnostic> {
     (definition.sandbox.minimum_isolation == Some(Tier::None)).then(|| {
         Diagnostic::new(Code::IsolationNone, "`minimumIsolation: none` has no effect")
-            .at(locator.value(&path(&["spec", "sandbox", "minimumIsolation"])))
+            .at(locator.value(&Step::path("spec.sandbox.minimumIsolation")))
             .label("no effect")
             .note("the sidecar's operator chooses the isolation with --isolation; a definition cannot weaken it")
             .help("remove it, or set landlock, uid or namespaces")
@@ -152,10 +151,8 @@ fn tokens<'d>(
     locator: &'d Locator<'_>,
 ) -> impl Iterator<Item = Diagnostic> + use<'d> {
     definition.sandbox.tokens().map(|(index, token)| {
-        let keys = ["spec", "sandbox", "read"].map(|key| Step::Key(key.to_owned()));
-        let place: Vec<_> = keys.into_iter().chain([Step::Index(index)]).collect();
         Diagnostic::new(Code::Token, format!("the commands can read the token {token}"))
-            .at(locator.value(&place))
+            .at(locator.value(&Step::item("spec.sandbox.read", index)))
             .label("a token of the Pod")
             .note("whoever can change a repository that this plugin renders can take the token and use it")
             .help("use a token with few rights, and limit the plugin's repositories in the AppProject")
@@ -163,7 +160,7 @@ fn tokens<'d>(
 }
 
 /// Warns of a generate command that writes everything to standard error.
-fn silent(given: &Given<'_, '_>, path: &[&str], locator: &Locator<'_>) -> Option<Diagnostic> {
+fn silent(given: &Given<'_, '_>, path: &str, locator: &Locator<'_>) -> Option<Diagnostic> {
     let Given { script: Word { text, path: place }, .. } = given;
     let commands = || {
         let lines = text.lines().map(str::trim);
@@ -174,7 +171,7 @@ fn silent(given: &Given<'_, '_>, path: &[&str], locator: &Locator<'_>) -> Option
     let is_to_stderr =
         |line: &str| is_one(line) && (line.ends_with(">&2") || line.ends_with("/dev/stderr"));
     let is_silent = commands().next().is_some() && commands().all(is_to_stderr);
-    (path == ["spec", "generate"] && is_silent).then(|| {
+    (path == "spec.generate" && is_silent).then(|| {
         Diagnostic::new(Code::NoOutput, "the generate command prints everything to standard error")
             .at(locator.value(place))
             .label("no manifests")
@@ -282,10 +279,6 @@ fn secret(words: &[Word<'_>], locator: &Locator<'_>) -> Option<Diagnostic> {
 
 /// Most pieces of a word that are searched for secrets.
 const MAX_PIECES: usize = 10_000;
-
-fn path(keys: &[&str]) -> Vec<Step> {
-    keys.iter().map(|key| Step::Key((*key).to_owned())).collect()
-}
 
 #[cfg(test)]
 mod tests;

@@ -21,8 +21,7 @@ pub(super) fn lint(
         Some((index, complaint(announcement.as_ref(), &mut names)?))
     });
     for (index, text) in complaints.take(MAX_FOUND) {
-        let keys = ["spec", "parameters", "static"].map(|key| Step::Key(key.to_owned()));
-        let path: Vec<_> = keys.into_iter().chain([Step::Index(index)]).collect();
+        let path = Step::item("spec.parameters.static", index);
         found.push(Diagnostic::new(Code::Announcement, text).at(locator.value(&path)));
     }
 }

@@ -2,9 +2,9 @@
 
 use cmp_discovery::{AppDirectory, FileIndex, IndexLimits, Watch};
 
-use crate::plugin::{Code, Diagnostic, Discovery, PluginDefinition, locator::Locator};
-
-use super::path;
+use crate::plugin::{
+    Code, Diagnostic, Discovery, PluginDefinition, locator::Locator, manifest::Step,
+};
 
 /// Applications that Argo CD renders itself, each with files that it usually has.
 const ORDINARY: [(&str, &[&str]); 3] = [
@@ -15,9 +15,9 @@ const ORDINARY: [(&str, &[&str]); 3] = [
 
 /// Warns of a pattern that matches files of such applications. Commands are not run.
 pub(super) fn lint(definition: &PluginDefinition, locator: &Locator<'_>) -> Option<Diagnostic> {
-    let (place, pattern): (&[&str], _) = match definition.discovery.as_ref()? {
-        Discovery::FileName(pattern) => (&["spec", "discover", "fileName"], pattern.as_str()),
-        Discovery::Glob(pattern) => (&["spec", "discover", "find", "glob"], pattern.as_str()),
+    let (place, pattern) = match definition.discovery.as_ref()? {
+        Discovery::FileName(pattern) => ("spec.discover.fileName", pattern.as_str()),
+        Discovery::Glob(pattern) => ("spec.discover.find.glob", pattern.as_str()),
         Discovery::Command(_) => return None,
     };
     let claimed = ORDINARY.iter().filter(|(_, files)| claims(definition, files) == Some(true));
@@ -29,7 +29,7 @@ pub(super) fn lint(definition: &PluginDefinition, locator: &Locator<'_>) -> Opti
     };
     Some(
         Diagnostic::new(Code::Ordinary, format!("`{pattern}` claims every {kinds}"))
-            .at(locator.value(&path(place)))
+            .at(locator.value(&Step::path(place)))
             .label("Argo CD renders these itself")
             .note("all such applications of the cluster that name no plugin are then rendered by this one")
             .help("discover a file that only its applications have; or remove spec.discover, and name the plugin in Applications"),

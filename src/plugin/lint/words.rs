@@ -15,13 +15,12 @@ pub(super) struct Word<'v> {
 }
 
 /// The words of the command at `path`: its `command`, then its `args`.
-pub(super) fn words<'v>(command: &'v Value, path: &[&str]) -> Vec<Word<'v>> {
+pub(super) fn words<'v>(command: &'v Value, path: &str) -> Vec<Word<'v>> {
     let list = |key: &'static str| {
         let items = command.get(key).and_then(Value::as_array).into_iter().flatten();
         items.enumerate().filter_map(move |(index, item)| {
-            let keys = path.iter().copied().chain([key]);
-            let keys = keys.map(|key| Step::Key(key.to_owned()));
-            Some(Word { text: item.as_str()?, path: keys.chain([Step::Index(index)]).collect() })
+            let path = Step::item(&format!("{path}.{key}"), index);
+            Some(Word { text: item.as_str()?, path })
         })
     };
     match command.get("command").and_then(Value::as_array) {

@@ -108,18 +108,17 @@ impl InvalidManifest {
     /// Path of the value that causes the error.
     #[must_use]
     pub fn path(&self) -> Vec<Step> {
-        let keys = |path: &str| path.split('.').map(|key| Step::Key(key.to_owned())).collect();
         match self {
             Self::Yaml(_) | Self::Json(_) | Self::Printed(_) => Vec::new(),
             Self::Type { path, .. }
             | Self::Unknown { path, .. }
             | Self::Value { path, .. }
             | Self::Nul { path } => path.clone(),
-            Self::NoName => keys("metadata.name"),
-            Self::Kind { .. } => keys("kind"),
-            Self::NoGenerate => keys("spec.generate.command"),
-            Self::Name(error) => keys(error.field()),
-            Self::Pattern(error) => keys(match error.kind {
+            Self::NoName => Step::path("metadata.name"),
+            Self::Kind { .. } => Step::path("kind"),
+            Self::NoGenerate => Step::path("spec.generate.command"),
+            Self::Name(error) => Step::path(error.field()),
+            Self::Pattern(error) => Step::path(match error.kind {
                 PatternKind::FileName => "spec.discover.fileName",
                 PatternKind::Glob => "spec.discover.find.glob",
             }),

@@ -302,6 +302,16 @@ impl Decoder {
 }
 
 impl Step {
+    /// The steps of keys with dots between them, such as `spec.generate.command`.
+    pub(in crate::plugin) fn path(keys: &str) -> Vec<Self> {
+        keys.split('.').map(|key| Self::Key(key.to_owned())).collect()
+    }
+
+    /// The steps to an element of the list at such a path.
+    pub(in crate::plugin) fn item(keys: &str, index: usize) -> Vec<Self> {
+        [Self::path(keys), vec![Self::Index(index)]].concat()
+    }
+
     /// The key, unless this is an index.
     #[must_use]
     pub fn key(&self) -> Option<&str> {

@@ -143,8 +143,7 @@ impl Spec {
         ];
         let nul = |(path, words): (&str, &Vec<String>)| {
             let index = words.iter().position(|word| word.contains('\0'))?;
-            let keys = path.split('.').map(|key| Step::Key(key.to_owned()));
-            Some(InvalidManifest::Nul { path: keys.chain([Step::Index(index)]).collect() })
+            Some(InvalidManifest::Nul { path: Step::item(path, index) })
         };
         lists.into_iter().filter_map(nul).collect()
     }
