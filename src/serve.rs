@@ -48,8 +48,7 @@ use crate::{
     container::{OomCounter, raise_descriptors},
     event::{self, Event},
     grpc::{
-        Binder, Common, Drains, LongMessages, OpenCalls, Room, directory_remedy,
-        encode_announcements, relay,
+        Binder, Common, Drains, OpenCalls, Room, directory_remedy, encode_announcements, relay,
     },
     loader::NoSnapshot,
     log::{self, LogControl},
@@ -312,7 +311,6 @@ fn common(
         calls: pipeline.defaults.calls.clone(),
         pipeline,
         max_message: config.max_message(),
-        long_messages: LongMessages::new(config.max_message()),
         drains: Drains::default(),
         stream_timeout: config.stream_timeout.0,
         room: Room::new(connections, metrics.clone()),

@@ -15,7 +15,6 @@ use super::{
     authority::Repaired,
     call::{Definitions, Ledger},
     encoded,
-    long_messages::LongMessages,
     open_calls::{OpenCall, OpenCalls},
     room::Room,
     service::{Common, PluginService},
@@ -54,7 +53,6 @@ pub(super) struct Server {
     tasks: TaskTracker,
     room: Room,
     open_calls: OpenCalls,
-    long_messages: LongMessages,
 }
 
 impl Server {
@@ -93,7 +91,6 @@ impl Server {
             tasks: common.connections.clone(),
             room: common.room.clone(),
             open_calls: common.open_calls.of_plugin(),
-            long_messages: common.long_messages.clone(),
         }
     }
 
@@ -106,12 +103,10 @@ impl Server {
     /// discovery and generate cannot disagree.
     pub(super) fn serve(&self, stream: UnixStream, newest: NewestDefinition) {
         let (routes, open_calls) = (self.routes.clone(), self.open_calls.clone());
-        let long_messages = self.long_messages.clone();
         let pinned = Arc::clone(&newest.borrow());
         let definitions = Definitions { pinned, newest };
         let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
             request.extensions_mut().insert(definitions.clone());
-            let request = request.map(|body| Body::new(long_messages.meter(body)));
             answer(routes.clone(), open_calls.enter(), request)
         });
         // The memory that the unread archive of a waiting request may use.
@@ -140,14 +135,14 @@ impl Server {
 async fn answer(
     routes: Routes,
     entered: Result<OpenCall, Status>,
-    request: Request<Body>,
+    request: Request<hyper::body::Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let call = match entered {
         Ok(call) => call,
         Err(refusal) => return Ok(refusal.into_http()),
     };
     let path = request.uri().clone();
-    let answer = routes.oneshot(request).await?;
+    let answer = routes.oneshot(request.map(Body::new)).await?;
     let answer = encoded::send(unknown::explain(path.path(), answer));
     Ok(answer.map(|body| call.until_sent(body)))
 }

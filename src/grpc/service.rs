@@ -11,7 +11,6 @@ use tracing::{Instrument, warn};
 use super::{
     call::{Call, Ledger},
     encoded,
-    long_messages::LongMessages,
     open_calls::OpenCalls,
     room::Room,
     status::CallError,
@@ -49,8 +48,6 @@ pub struct Common {
     pub tracer: Tracer,
     /// Longest message in bytes.
     pub max_message: usize,
-    /// Memory for long messages.
-    pub long_messages: LongMessages,
     /// Turns of ended requests whose streams are read.
     pub drains: Drains,
     /// Longest time in which a client sends too little.
