@@ -201,8 +201,14 @@ impl Leases {
         let Some(index) = self.slots.find(lease) else { return };
         // The supervisor remembers each worker until it hears of its end.
         self.refuse_pending(index, "the request has ended");
+        let mut grace = grace;
         if let Some(lease) = self.slots.lease_mut(index) {
             lease.is_cut_off = is_cut_off;
+            // The supervisor releases a lease some time after its last decision, and may not
+            // have heard of this one.
+            if lease.schedule.as_ref().is_some_and(|schedule| !schedule.is_active()) {
+                grace = Duration::ZERO;
+            }
         }
         if let Some(step) = self.slots.begin_release(index, Instant::now(), grace) {
             self.take(index, step);
