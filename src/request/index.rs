@@ -119,7 +119,7 @@ impl Sink for IndexSink {
 
     fn entry(&mut self, entry: &Entry) -> Result<(), Refusal> {
         if entry.is_root() {
-            return Ok(());
+            return self.counter.skip(entry);
         }
         self.counter.count(entry)?;
         let added = match entry.kind {

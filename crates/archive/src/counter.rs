@@ -47,6 +47,14 @@ impl EntryCounter {
         check_path(&entry.name)
     }
 
+    /// Counts an entry that creates nothing. Its data are read all the same.
+    pub fn skip(&mut self, entry: &Entry) -> Result<(), Refusal> {
+        match entry.kind {
+            EntryKind::File { size } | EntryKind::Other { size } => self.count_dropped(size),
+            EntryKind::Directory | EntryKind::Link => self.count_dropped(0),
+        }
+    }
+
     /// Checks that the entries and `directories` more do not exceed the limit.
     /// Directories that exist only in the names of entries count as files.
     pub fn check_implied(&self, directories: u64) -> Result<(), Refusal> {
@@ -142,6 +150,11 @@ mod tests {
         assert!(counter.count_dropped(76).is_ok(), "900 and 76 bytes, and two headers");
         assert!(counter.count_dropped(0).is_err());
         assert_eq!(counter.bytes(), 2000);
+        assert_eq!(counter.files(), 2);
+        let mut counter = EntryCounter::new(UnpackLimits { bytes: 2000, ..LIMITS });
+        assert!(counter.skip(&file(1488)).is_ok());
+        assert!(counter.skip(&file(0)).is_err(), "each takes a header");
+        assert_eq!(counter.files(), 0);
     }
 
     #[test]

@@ -51,12 +51,6 @@ impl EntryPath {
         self.0.as_os_str().is_empty()
     }
 
-    /// Number of components.
-    #[must_use]
-    pub fn depth(&self) -> usize {
-        self.0.components().count()
-    }
-
     /// The path relative to the root, `.` for the root.
     #[must_use]
     pub fn as_path(&self) -> &Path {

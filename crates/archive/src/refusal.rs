@@ -5,8 +5,7 @@ use thiserror::Error;
 use super::limits::UnpackLimit;
 
 /// The reason why an entry, and with it the archive, is refused. The first
-/// words are Argo CD's. Paths are relative to the repository. Argo CD's error
-/// has absolute paths of a directory that no longer exists.
+/// words are those of some version of Argo CD. Paths are relative to the repository.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Refusal {
     /// The name is outside of the root.

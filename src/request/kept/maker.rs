@@ -125,10 +125,13 @@ impl Sink for Recorder {
     /// Refuses what the worker would refuse, because it does not see all entries.
     fn entry(&mut self, entry: &Entry) -> Result<(), Unfit> {
         if entry.is_root() {
-            return Ok(());
+            return self.counter.skip(entry).map_err(|_refusal| Unfit);
         }
         self.counter.count(entry).map_err(|_refusal| Unfit)?;
-        let path = EntryPath::new(&entry.name).map_err(|_escape| Unfit)?;
+        let path = match EntryPath::new(&entry.name) {
+            Err(_escape) if matches!(entry.kind, EntryKind::Other { .. }) => EntryPath::default(),
+            path => path.map_err(|_escape| Unfit)?,
+        };
         if entry.kind == EntryKind::Link && path.parent().join(&entry.link).is_err() {
             return Err(Unfit);
         }

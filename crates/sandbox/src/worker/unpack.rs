@@ -172,20 +172,23 @@ impl<'w> Unpacker<'w> {
     /// Counts an entry. Returns its path if it is to be created.
     fn place(&mut self, entry: &Entry) -> Result<Option<EntryPath>, Refusal> {
         if entry.is_root() {
-            return Ok(None);
+            return self.counter.skip(entry).map(|()| None);
         }
         self.counter.count(entry)?;
-        if matches!(entry.kind, EntryKind::Other { .. }) {
-            return Ok(None);
-        }
-        let name = || String::from_utf8_lossy(&entry.name).into_owned();
-        let path =
-            EntryPath::new(&entry.name).map_err(|_escape| Refusal::Outside { path: name() })?;
+        let is_ignored = matches!(entry.kind, EntryKind::Other { .. });
+        let path = match EntryPath::new(&entry.name) {
+            Ok(path) => path,
+            Err(_escape) if is_ignored => return Ok(None),
+            Err(_escape) => {
+                let path = String::from_utf8_lossy(&entry.name).into_owned();
+                return Err(Refusal::Outside { path });
+            }
+        };
         if !self.selection.takes(bytes(&path), entry.kind) {
             self.left_out += 1;
             return Self::check_left_out(&path, entry).map(|()| None);
         }
-        Ok(Some(path))
+        Ok((!is_ignored).then_some(path))
     }
 
     /// Refuses what would be refused as part of any selection.
