@@ -223,7 +223,6 @@ fn exit_code(error: &NotServing) -> u8 {
         NotServing::Spawner(_) | NotServing::PartLost => INTERNAL,
         NotServing::Definition
         | NotServing::Privileges(_)
-        | NotServing::Turns(_)
         | NotServing::Failed(_)
         | NotServing::Plugins(_)
         | NotServing::Unserved(..)

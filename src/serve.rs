@@ -63,7 +63,7 @@ use crate::{
     state::{State, measure},
     supervisor::Supervisor,
     traces::Traces,
-    volume::{FileThread, NoTurn, WorkVolume},
+    volume::{FileThread, WorkVolume},
 };
 
 /// Time limit for tasks to be dropped at the end.
@@ -96,9 +96,6 @@ pub enum NotServing {
     /// An attack of the trial succeeded.
     #[error(transparent)]
     Escaped(#[from] NotProven),
-    /// Requests cannot share a work volume in memory.
-    #[error(transparent)]
-    Turns(#[from] NoTurn),
     /// A privilege could not be dropped.
     #[error(transparent)]
     Privileges(#[from] NotDropped),
@@ -250,7 +247,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     abilities::measure(abilities, &metrics);
     let (link, driver) = Link::new(spawner)?;
     let mut driver = pin!(threads::drive(driver));
-    let pipeline = pipeline(config, reach, link.clone(), resources.subscribe())?;
+    let pipeline = pipeline(config, reach, link.clone(), resources.subscribe());
     let common = common(config, pipeline, recorders, metrics.clone());
     let saturation = Saturation::new(link.clone(), &common, state.subscribe());
     let socket_dir = config.socket_dir();
@@ -329,13 +326,13 @@ fn pipeline(
     reach: Arc<Reach>,
     link: Link,
     budget: watch::Receiver<Budget>,
-) -> Result<Pipeline, NoTurn> {
+) -> Pipeline {
     let inherited = config::inherited();
     let now = budget.borrow().clone();
     let size = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
     let converter = Converter::new(budget.clone(), config.max_message(), encode_announcements);
     let (admission, indexes) = (Admission::new(budget.clone()), IndexResources::default());
-    Ok(Pipeline {
+    Pipeline {
         kept: KeptArchives::new(budget.clone(), admission.clone(), &indexes, link.has_users()),
         link,
         own: admission.lanes(),
@@ -345,7 +342,7 @@ fn pipeline(
         fingerprints: Fingerprints::default(),
         indexes,
         converter,
-        volume: WorkVolume::new(config.work_dir()).within(budget.clone())?,
+        volume: WorkVolume::new(config.work_dir()).within(budget.clone()),
         files: FileThread::new(),
         limits: ArchiveLimits {
             archive: config.max_archive,
@@ -370,7 +367,7 @@ fn pipeline(
             oom: OomCounter::find(),
             helper: CredentialHelper { program: config::program(), relay },
         }),
-    })
+    }
 }
 
 fn ready(abilities: &Abilities) -> Event {

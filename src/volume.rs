@@ -6,7 +6,7 @@ mod thread;
 mod turn;
 
 use std::{
-    io,
+    future, io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -15,7 +15,7 @@ use std::{
 use cmp_sandbox::{AlmostFull, LastPart, Marks};
 use thiserror::Error;
 use tokio::{
-    sync::{Mutex, watch},
+    sync::{Mutex, OnceCell, watch},
     time::{Instant, sleep},
 };
 
@@ -46,8 +46,9 @@ pub struct WorkVolume {
     budget: Option<watch::Receiver<Budget>>,
     /// The last answer to a request. The lock is held while one is asked for.
     answer: Arc<Mutex<Option<Answer>>>,
-    /// Locked by the one request that uses the last space of a volume in memory.
-    turn: Option<Arc<TurnFile>>,
+    /// Locked by the one request that uses the last space of a volume in memory. Created
+    /// for the first one.
+    turn: Arc<OnceCell<TurnFile>>,
 }
 
 /// An answer that requests share.
@@ -68,13 +69,20 @@ impl WorkVolume {
     #[must_use]
     pub fn new(directory: PathBuf) -> Self {
         let thread = FileThread::new();
-        Self { path: directory.into(), thread, budget: None, answer: Arc::default(), turn: None }
+        Self {
+            path: directory.into(),
+            thread,
+            budget: None,
+            answer: Arc::default(),
+            turn: Arc::default(),
+        }
     }
 
     /// The same with no more space than the memory of all requests, if the volume is
     /// in memory.
-    pub fn within(self, budget: watch::Receiver<Budget>) -> Result<Self, NoTurn> {
-        Ok(Self { budget: Some(budget), turn: Some(Arc::new(TurnFile::create()?)), ..self })
+    #[must_use]
+    pub fn within(self, budget: watch::Receiver<Budget>) -> Self {
+        Self { budget: Some(budget), ..self }
     }
 
     /// The directory.
@@ -150,7 +158,8 @@ impl WorkVolume {
         &self,
         deadline: Option<std::time::Instant>,
     ) -> Result<Option<LastPart>, NoTurn> {
-        let Some((memory, file)) = self.memory().zip(self.turn.as_ref()) else { return Ok(None) };
+        let Some(memory) = self.memory() else { return Ok(None) };
+        let file = self.turn.get_or_try_init(|| future::ready(TurnFile::create())).await?;
         let turn = Arc::new(file.open()?);
         Ok(Some(LastPart { marks: self.marks(memory, deadline).await, turn }))
     }
@@ -173,8 +182,8 @@ impl WorkVolume {
         if let Some(written) = reason.used_up {
             return FullVolume(format!(
                 "{NOT_UNPACKED}, because the work volume {} has no space for the rest of it: this \
-                 request had the turn to use the last space, and its files took {}: {}: {ENLARGE}, \
-                 or unpack less with spec.workspace.include",
+                 request had the turn to use the last space, and its files take up to {}: {}: \
+                 {ENLARGE}, or unpack less with spec.workspace.include",
                 self.path.display(),
                 size(written),
                 self.say().await,
@@ -237,7 +246,7 @@ mod tests {
 
     fn in_memory(is_so: bool) -> WorkVolume {
         let budget = Budget { in_memory: is_so, ..Budget::default() };
-        WorkVolume::new("/".into()).within(watch::channel(budget).1).unwrap()
+        WorkVolume::new("/".into()).within(watch::channel(budget).1)
     }
 
     #[tokio::test]
@@ -274,7 +283,10 @@ mod tests {
     async fn a_request_that_fills_the_volume_alone_is_not_told_to_wait() {
         let volume = WorkVolume::new("/".into());
         let text = volume.almost_full(AlmostFull { used_up: Some(57 << 20) }).await.to_string();
-        assert!(text.contains("its files took 57 MiB: ") && !text.contains("waits"), "{text}");
+        assert!(
+            text.contains("its files take up to 57 MiB: ") && !text.contains("waits"),
+            "{text}"
+        );
         assert!(!text.contains("--max-requests"), "{text}");
         let text = volume.almost_full(AlmostFull { used_up: None }).await.to_string();
         assert!(text.contains("a request waits at most 30 s for space"), "{text}");

@@ -16,7 +16,7 @@ use super::memory::sealable;
 pub(super) struct TurnFile(OwnedFd);
 
 /// A request cannot take its turn to use the last space of the work volume. Without a turn it
-/// could only wait until others end, or fail although they have.
+/// could only wait until others end, and could fail although they have ended.
 #[derive(Debug, Error)]
 #[error(
     "cannot {step} the file for turns to use the last space of the work volume: {error}: {remedy}"
@@ -29,7 +29,7 @@ pub struct NoTurn {
 
 impl TurnFile {
     pub(super) fn create() -> Result<Self, NoTurn> {
-        let remedy = "allow memfd_create(2) in the seccomp profile of the container";
+        let remedy = "if it is denied, allow memfd_create(2) in the container's seccomp profile";
         let failed = |error| NoTurn { step: "create", error, remedy };
         let file = sealable("turn").map_err(|error| failed(error.into()))?;
         let seals = SealFlags::GROW | SealFlags::SHRINK | SealFlags::WRITE | SealFlags::SEAL;

@@ -37,8 +37,8 @@ pub struct Marks {
 /// Too little of the volume is free for a request to unpack the rest of its archive.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct AlmostFull {
-    /// Bytes that the request has written, if it had the turn and has used up the last part;
-    /// `None` if it was not its turn in time.
+    /// Upper bound of the bytes that the request's files take, if it had the turn and has
+    /// used up the last part; `None` if it was not its turn in time.
     #[prost(uint64, optional, tag = "1")]
     pub used_up: Option<u64>,
 }
