@@ -226,7 +226,7 @@ mod tests {
         }
         let work = tempfile::tempdir().unwrap();
         let mut caches = CacheRoot::new(work.path().join("caches"));
-        let mut uids = UidPool::claim(u32::MAX - 1200, 16, 2, &BTreeSet::new()).unwrap();
+        let mut uids = UidPool::claim(u32::MAX - 1200, 16, 2, BTreeSet::new()).unwrap();
         for _ in 0..20 {
             let refused = caches.prepare(&grants("helm", &["one"]), Some(&mut uids));
             assert!(matches!(refused, Err(NoCache::Io { .. })), "{refused:?}");

@@ -157,7 +157,7 @@ fn has(
     let path = Path::new(&setup.work_dir).join(caches::NAME);
     let groups = caches::groups(&path).map_err(|error| Unavailable::CacheRoot { path, error })?;
     let reserved = groups.into_iter().chain([setup.shared_uid]).collect();
-    Ok(Some(UidPool::claim(setup.first_uid, setup.uid_count, setup.leases, &reserved)?))
+    Ok(Some(UidPool::claim(setup.first_uid, setup.uid_count, setup.leases, reserved)?))
 }
 
 /// Creates everything for a tier that is available.

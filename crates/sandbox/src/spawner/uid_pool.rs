@@ -25,8 +25,8 @@ pub(super) enum NoUids {
     )]
     Unmapped { first: u32, last: u32, uid: u32 },
     #[error(
-        "no two UIDs from {first} to {last} are free: accounts, processes or other supervisors of \
-         this node use them: choose another range with --uid-range"
+        "no two UIDs from {first} to {last} are free: accounts, processes, this supervisor or others \
+         of this node use them: choose another range with --uid-range"
     )]
     NoneFree { first: u32, last: u32 },
     #[error("cannot read {path}: {error}")]
@@ -63,6 +63,8 @@ pub(super) struct UidPool {
     pub(super) pairs: Vec<UidPair>,
     claims: Claims,
     range: RangeInclusive<u32>,
+    /// IDs of the range that no request may have.
+    reserved: BTreeSet<u32>,
     /// Groups that own caches, known since their first use.
     groups: BTreeSet<u32>,
 }
@@ -88,7 +90,7 @@ impl UidPool {
         first: u32,
         count: u32,
         wanted: u32,
-        reserved: &BTreeSet<u32>,
+        reserved: BTreeSet<u32>,
     ) -> Result<Self, NoUids> {
         check_capabilities()?;
         let last = first.saturating_add(count.saturating_sub(1));
@@ -124,7 +126,7 @@ impl UidPool {
         if pairs.is_empty() {
             return Err(NoUids::NoneFree { first, last });
         }
-        Ok(Self { pairs, claims, range: first..=last, groups: BTreeSet::new() })
+        Ok(Self { pairs, claims, range: first..=last, reserved, groups: BTreeSet::new() })
     }
 
     /// The killer's UID of some pair; only for use before the first lease.
@@ -133,9 +135,10 @@ impl UidPool {
     }
 
     /// Claims a further UID of the range that has processes but no account.
-    /// Returns false if another supervisor has claimed it.
+    /// Returns false if it is reserved or another supervisor has claimed it.
     pub(super) fn claim_left(&mut self, uid: u32) -> bool {
-        let is_nobodys = self.range.contains(&uid) && !owned().contains(&uid);
+        let is_free = self.range.contains(&uid) && !self.reserved.contains(&uid);
+        let is_nobodys = is_free && !owned().contains(&uid);
         let choose = |seen: &Seen| {
             if seen.claimed.contains(&uid) { Vec::new() } else { vec![uid] }
         };
@@ -254,6 +257,7 @@ mod tests {
             pairs: vec![UidPair { killer: Uid::from_raw(first), tenant: Uid::from_raw(first + 1) }],
             claims: Claims::new().unwrap(),
             range: first..=last,
+            reserved: BTreeSet::new(),
             groups: BTreeSet::new(),
         };
         let used = BTreeSet::from([last]);
@@ -276,10 +280,11 @@ mod tests {
         }
         let (first, count) = (u32::MAX - 60, 8);
         let other = Claimant::of(first + 1);
-        let mut uids = UidPool::claim(first, count, 1, &BTreeSet::from([first + 2])).unwrap();
+        let mut uids = UidPool::claim(first, count, 1, BTreeSet::from([first + 2])).unwrap();
         let pair = UidPair { killer: Uid::from_raw(first), tenant: Uid::from_raw(first + 3) };
         assert_eq!(uids.pairs, [pair]);
         assert!(!uids.claim_left(first + 1), "claimed");
+        assert!(!uids.claim_left(first + 2), "reserved");
         assert!(!uids.claim_left(first - 1), "not of the range");
         // Children of other tests inherit the claims of this process, and may outlive
         // one call.
