@@ -52,17 +52,24 @@ pub(super) fn runtime() -> io::Result<Runtime> {
 
 /// Starts this many threads and ends them. Libraries panic if they cannot start theirs.
 fn look_for_room(count: usize) -> io::Result<()> {
-    let gate = Mutex::new(());
-    let started = thread::scope(|scope| {
-        // None of them ends before all of them exist.
-        let _closed = gate.lock();
-        let start = || thread::Builder::new().spawn_scoped(scope, || drop(gate.lock()));
-        (0..count).try_for_each(|_| start().map(drop))
+    let gate = Arc::new(Mutex::new(()));
+    // None of them ends before all of them exist.
+    let closed = gate.lock();
+    let mut started = Vec::with_capacity(count);
+    let result = (0..count).try_for_each(|_| {
+        let gate = Arc::clone(&gate);
+        started.push(thread::Builder::new().spawn(move || drop(gate.lock()))?);
+        Ok(())
     });
-    started.map_err(|error| {
+    drop(closed);
+    // What a thread takes is free when it is joined, not when its work ends.
+    for thread in started {
+        drop(thread.join());
+    }
+    result.map_err(|error: io::Error| {
         io::Error::other(format!(
             "{count} threads are needed: {error}: raise the limit of processes, which is pids.max \
-             of the container or the kubelet's podPidsLimit"
+             of the container, the kubelet's podPidsLimit, or ulimit -u of the user"
         ))
     })
 }
