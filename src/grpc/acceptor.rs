@@ -47,8 +47,11 @@ impl PublishedSocket {
     ) -> io::Result<Self> {
         let file = FileIdentity::of(staged)?;
         fs::rename(staged, &path).map_err(|error| {
-            let path = path.display();
-            io::Error::other(format!("{path}: cannot replace what is there: {error}: remove it"))
+            let shown = path.display();
+            if path.is_dir() {
+                return io::Error::other(format!("{shown} is a directory: remove it"));
+            }
+            error
         })?;
         Ok(Self { path, file, staging, leftovers })
     }
