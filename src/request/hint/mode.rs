@@ -34,8 +34,10 @@ fn is_refused(line: &str) -> bool {
     let name = name.or_else(|| after.split(AROUND).find(|word| !word.is_empty()));
     let is_executed = lower.contains("fork/exec /");
     let is_inside = |name: &str| match name.strip_prefix('/') {
+        // Not at the top, where no work directory is.
         Some(name) => {
-            is_executed && name.rsplit('/').skip(1).any(|directory| directory == REPOSITORY)
+            let below = name.split_once('/').map_or("", |(_top, below)| below);
+            is_executed && below.rsplit('/').skip(1).any(|directory| directory == REPOSITORY)
         }
         None => !name.starts_with("../"),
     };
@@ -73,6 +75,7 @@ mod tests {
             "fatal: unable to access 'https://host/org/charts.git/': Permission denied",
             "open /srv/x: permission denied",
             "fork/exec /usr/local/bin/ksops: permission denied",
+            "fork/exec /repo/ksops: permission denied",
             "mkdir: cannot create directory '../../x': Permission denied",
             "dial tcp 10.0.0.1:3000: connect: permission denied",
             "permission denied for org/web",
