@@ -76,7 +76,8 @@ fn a_command_that_has_time_to_end_keeps_its_limits() {
         let _server = bench.serve(tier, &["--exec-timeout", "500ms"]);
         let rendered = bench.ask("tried", &["--timeout", "60s"]);
         assert!(rendered.error().contains("timeout of 0.5s"), "{tier}: {}", rendered.stderr);
-        eventually("the end of its files", || !has_file(&bench.path("work"), "late-1"));
+        let what = format!("{tier}: the end of its files");
+        eventually(&what, || !has_file(&bench.path("work"), "late-1"));
     }
 }
 
@@ -87,7 +88,7 @@ fn a_command_keeps_its_time_to_end_if_the_first_signal_comes_late() {
         let (runs, ends) = (unique(60), unique(60));
         let script = format!("trap 'trap \"\" TERM; exec sleep {ends}' TERM; sleep {runs} & wait");
         let bench = Bench::new("", &script).with("ARGOCD_EXEC_FATAL_TIMEOUT", "50s");
-        let server = bench.serve(tier, &["--exec-timeout", "3s"]);
+        let server = bench.serve(tier, &["--exec-timeout", "15s"]);
         let spawner = server.spawner().as_raw_nonzero().get();
         let standby = || children(spawner, &["cmp-standby"]);
         let signal = |pid: i32, signal| kill_process(Pid::from_raw(pid).unwrap(), signal);
@@ -100,7 +101,7 @@ fn a_command_keeps_its_time_to_end_if_the_first_signal_comes_late() {
             for pid in &stopped {
                 signal(*pid, Signal::STOP).unwrap();
             }
-            assert!(asked.join().unwrap().error().contains("timeout of 3.0s"), "{tier}");
+            assert!(asked.join().unwrap().error().contains("timeout of 15.0s"), "{tier}");
             stopped
         });
         // One has the order to send the first signal, and one the order to send the last

@@ -47,7 +47,6 @@ fn calls_that_send_nothing_are_refused_and_take_no_other_plugin_away() {
     assert!(refused.stderr.contains("calls of all plugins are open"), "{}", refused.stderr);
     let other = bench.ask("other", &[]);
     assert_eq!(other.code, Some(0), "{}", other.stderr);
-    assert_eq!(server.log().matches("calls are refused").count(), 1);
     drop(open);
     eventually("an answer", || bench.ask("tried", &[]).code == Some(0));
 }
