@@ -96,7 +96,7 @@ fn notes(ignored: &[Ignored]) -> Vec<Problem> {
 
 impl Loader {
     /// A loader that has read nothing yet, and its state. Plugins that require
-    /// more than `isolation` are refused. While all definitions are missing, the
+    /// more than `isolation` are refused. While no valid definition is left, the
     /// last ones stay in use for `grace`.
     #[must_use]
     pub fn new(
@@ -244,7 +244,7 @@ impl Loader {
     /// Logs that definitions which were kept are there again.
     fn log_return(&self) {
         if self.state.borrow().kept.is_some() {
-            info!("definitions can be read again; nothing has changed");
+            info!("definitions can be read again; they are as before");
         }
     }
 

@@ -62,7 +62,7 @@ fn look_for_room(count: usize) -> io::Result<()> {
         Ok(())
     });
     drop(closed);
-    // What a thread takes is free when it is joined, not when its work ends.
+    // A thread gives back what it takes when it is joined, not when its work ends.
     for thread in started {
         drop(thread.join());
     }

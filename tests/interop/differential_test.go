@@ -54,7 +54,6 @@ func TestOursUnpacksRandomArchivesAsArgoCDDoes(t *testing.T) {
 		theirs := askArgoCD(t, archive)
 		forGenerate, forMatch := askOurs(t, c, archive)
 		refusals[class(theirs.why)]++
-		// Generate may refuse a link that discovery accepts: only unpacking follows it fully.
 		if class(forGenerate.why) != class(forMatch.why) {
 			t.Errorf("round %d: generate says %q, match says %q\n%s", round, forGenerate.why, forMatch.why, keep(t, archive))
 		}

@@ -54,6 +54,10 @@ const SHOWN: &[(&str, &[&str])] = &[
         "a document with more than 10,000 `%TAG`",
         &["hostile_outputs_need_a_small_multiple_of_their_size"],
     ),
+    (
+        "more open calls than",
+        &["calls_that_send_nothing_are_refused_and_take_no_other_plugin_away"],
+    ),
     ("outputs that do not fit", &["outputs_that_fill_the_budget_leave_others_alone"]),
     ("a Unix socket in tier `landlock`", &["ip_bind_own", "ip_pair"]),
     ("new extended attributes and ACLs", &["fs_own_attributes", "k_lingering_socket"]),
@@ -116,6 +120,7 @@ const SHOWN: &[(&str, &[&str])] = &[
     ),
     ("`ARGOCD_GRPC_KEEP_ALIVE_MIN`", &["settings_without_effect_are_named_once"]),
     ("bits beyond permissions", &["TestGenerateSeesNoSetIDBitsOfAnArchive"]),
+    ("a link in an archive that leads through", &["at_most_forty_links_are_followed"]),
     ("SIGTERM to the server", &["TestOursEndsWellOnSIGTERM"]),
     (
         "several documents",

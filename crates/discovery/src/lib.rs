@@ -23,8 +23,6 @@
 //! - `\p{…}` in a class is refused, because it would need the Unicode tables.
 //! - Work and memory are bounded: [`MatchCause::TooMuchWork`], [`IndexLimits`]
 //!   and the length of a pattern.
-//! - A link created through a link to another directory is refused if it would
-//!   leave the repository. Argo CD checks it against the directory in its name.
 //! - An application path that cannot be resolved is an error. Argo CD logs it
 //!   and searches the directory in which the server was started.
 //!

@@ -4,8 +4,7 @@ use super::LookupError;
 
 /// The reason why an entry cannot be unpacked or does not fit into the index.
 ///
-/// The caller adds the entry's name. The texts are Argo CD's, without the
-/// prefixes that Argo CD adds.
+/// The caller adds the entry's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
     /// The name is outside of the root.

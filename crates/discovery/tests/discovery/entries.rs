@@ -104,7 +104,7 @@ fn the_parents_of_a_link_are_created() {
 }
 
 #[test]
-fn errors_have_the_text_of_argo_cd() {
+fn errors_name_the_step_and_the_cause() {
     let text = |entries: &[&str]| try_index(entries).unwrap_err().to_string();
     assert_eq!(text(&["../x"]), "illegal filepath in archive");
     assert_eq!(text(&["x", "x/y"]), "error creating nested folders: not a directory");

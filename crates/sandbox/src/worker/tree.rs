@@ -97,8 +97,7 @@ impl RepositoryTree {
         match mkdirat(above, name, mode) {
             Ok(()) => Ok(true),
             Err(Errno::EEXIST) if self.enter(path).is_ok() => Ok(false),
-            // Go returns these errors for another kind of file and for a link
-            // to nothing.
+            // The first is another kind of file, the second a link to nothing.
             Err(Errno::EEXIST) => match self.open(path.as_path(), OFlag::O_PATH, Mode::empty()) {
                 Ok(_) => Err(Errno::ENOTDIR),
                 Err(_) => Err(Errno::EEXIST),
@@ -119,8 +118,8 @@ impl RepositoryTree {
     }
 
     /// Opens the directory in which a link is to be, and creates what is missing of it.
-    /// `ELOOP` says that its path leads through a link: the value of the new link, which
-    /// counts from the path, would count from another place.
+    /// `ELOOP` says that its path leads through another link: the relative value of the new
+    /// link would start at another directory.
     pub(super) fn above_link(&mut self, path: &EntryPath) -> Result<OwnedFd, Errno> {
         let parent = path.parent();
         let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC);
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn obstacles_have_gos_error_texts() {
+    fn obstacles_have_their_own_errors() {
         let (_directory, mut tree) = tree();
         tree.create(&path("f"), Mode::S_IRWXU).unwrap();
         link(&mut tree, "nowhere", "no");
