@@ -128,7 +128,7 @@ pub static EXEC_GRACE: Setting = setting(Clocks, TIME)
 pub static EMPTY_GRACE: Setting = setting(Clocks, TIME)
     .flag("empty-grace", "CMP_SUPERVISOR_EMPTY_GRACE")
     .default("2m")
-    .about("Time to keep serving the last good plugins when no valid definition is left at once");
+    .about("Time to keep serving the last good plugins when no valid definition is left");
 
 pub static DRAIN_TIMEOUT: Setting = setting(Clocks, TIME)
     .flag("drain-timeout", "CMP_SUPERVISOR_DRAIN_TIMEOUT")
