@@ -1,8 +1,10 @@
 package interop
 
 import (
+	"archive/zip"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +18,7 @@ import (
 )
 
 // argoCDs are modules whose manifests the components must fit.
-var argoCDs = []string{"v2@v2.14.21", "v3@v3.0.23", "v3@v3.2.12", "v3@v3.5.7"}
+var argoCDs = []string{"v2@v2.14.21", "v3@v3.0.23", "v3@v3.2.12", "v3@v3.5.7", "v3@v3.6.1"}
 
 // installations are ways to install Argo CD; some have the same repo-server.
 var installations = []string{"install.yaml", "namespace-install.yaml", "core-install.yaml", "ha/install.yaml"}
@@ -30,26 +32,30 @@ var components = [][]string{
 	{"sidecar-ordinary"},
 }
 
-// moduleOf is the directory of one version of Argo CD.
-func moduleOf(t *testing.T, version string) string {
+// manifestsOf are the manifests of one version of Argo CD.
+func manifestsOf(t *testing.T, version string) fs.FS {
 	t.Helper()
-	command := exec.Command("go", "mod", "download", "-json", "github.com/argoproj/argo-cd/"+version)
+	name := "github.com/argoproj/argo-cd/" + version
+	command := exec.Command("go", "mod", "download", "-json", name)
 	command.Dir = t.TempDir()
 	output, err := command.Output()
-	var module struct{ Dir string }
-	if err == nil {
-		err = json.Unmarshal(output, &module)
-	}
-	if err != nil {
+	var module struct{ Zip string }
+	// It fails for a version that a later Go builds, whose files are there all the same.
+	if json.Unmarshal(output, &module) != nil || module.Zip == "" {
 		lacks(t, "the module of Argo CD %s cannot be downloaded: %v: %s", version, err, output)
 	}
-	return module.Dir
+	archive, err := zip.OpenReader(module.Zip)
+	must(t, err)
+	t.Cleanup(func() { _ = archive.Close() })
+	manifests, err := fs.Sub(archive, name+"/manifests")
+	must(t, err)
+	return manifests
 }
 
 // repoServerOf is the repo-server's Deployment in a manifest of Argo CD.
-func repoServerOf(t *testing.T, file string) string {
+func repoServerOf(t *testing.T, manifests fs.FS, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
+	text, err := fs.ReadFile(manifests, file)
 	must(t, err)
 	for document := range strings.SplitSeq(string(text), "\n---\n") {
 		if strings.Contains(document, "\nkind: Deployment\n") && strings.Contains(document, "\n  name: argocd-repo-server\n") {
@@ -84,9 +90,9 @@ func TestComponentsFitArgoCDsOwnManifests(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, version := range argoCDs {
-		manifests := filepath.Join(moduleOf(t, version), "manifests")
+		manifests := manifestsOf(t, version)
 		for _, installation := range installations {
-			deployment := repoServerOf(t, filepath.Join(manifests, installation))
+			deployment := repoServerOf(t, manifests, installation)
 			if seen[deployment] {
 				continue
 			}
