@@ -218,6 +218,11 @@ impl Request {
         self.wait().unwrap_err();
     }
 
+    /// True if it was answered.
+    pub(crate) fn has_ended(&self) -> bool {
+        kill(self.client, None).is_err()
+    }
+
     pub(crate) fn wait(self) -> Result<String, String> {
         let output = self.output.recv_timeout(self.limit);
         let output = output.unwrap_or_else(|_| panic!("no answer in {:?}", self.limit));
