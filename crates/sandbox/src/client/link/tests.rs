@@ -138,14 +138,20 @@ fn release_slowly(control: &OwnedFd, heard: &mpsc::Sender<(u64, bool)>) {
     }
 }
 
-#[tokio::test]
-async fn a_repository_outlives_every_process_that_may_read_it() {
+/// A link to a spawner whose releases are slow, what it released, and the link's driver.
+fn with_slow_releases() -> (Link, mpsc::Receiver<(u64, bool)>, JoinSet<SpawnerGone>) {
     let (control, theirs) = channel::packet_pair().unwrap();
     let (link, driver) = Link::new(Spawner { control, abilities: abilities(2) }).unwrap();
-    let (tell, mut heard) = mpsc::channel(4);
+    let (tell, heard) = mpsc::channel(4);
     thread::spawn(move || release_slowly(&theirs, &tell));
     let mut drivers = JoinSet::new();
     drivers.spawn(driver);
+    (link, heard, drivers)
+}
+
+#[tokio::test]
+async fn a_repository_outlives_every_process_that_may_read_it() {
+    let (link, mut heard, _driver) = with_slow_releases();
     let holder = link.lease(Bounds::default(), None).await.unwrap();
     let repository = Some(holder.share().await.unwrap());
     drop(link.lease(Bounds::default(), repository).await.unwrap());
@@ -156,12 +162,7 @@ async fn a_repository_outlives_every_process_that_may_read_it() {
 
 #[tokio::test]
 async fn a_repository_outlives_the_lease_of_a_request_that_stops_waiting() {
-    let (control, theirs) = channel::packet_pair().unwrap();
-    let (link, driver) = Link::new(Spawner { control, abilities: abilities(2) }).unwrap();
-    let (tell, mut heard) = mpsc::channel(4);
-    thread::spawn(move || release_slowly(&theirs, &tell));
-    let mut drivers = JoinSet::new();
-    drivers.spawn(driver);
+    let (link, mut heard, _driver) = with_slow_releases();
     let holder = link.lease(Bounds::default(), None).await.unwrap();
     let repository = Some(holder.share().await.unwrap());
     let mut given_up = Box::pin(link.lease(Bounds::default(), repository));
