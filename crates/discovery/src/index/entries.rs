@@ -20,8 +20,8 @@ pub(super) struct RecentDirectory {
 
 /// A directory in which an entry is created.
 #[derive(Debug, Clone, Copy)]
-struct Directory {
-    node: NodeId,
+pub(super) struct Directory {
+    pub(super) node: NodeId,
     /// The links on the path to it. All links of one lookup count together.
     trail: Trail,
 }
@@ -47,7 +47,7 @@ impl FileIndex {
             self.remember(name, directory);
             return Ok(());
         }
-        let directory = self.make_path(&clean_name(name)?)?;
+        let directory = self.make_directories(&clean_name(name)?)?;
         self.remember(name, directory);
         Ok(())
     }
@@ -60,7 +60,7 @@ impl FileIndex {
         }
         let components = clean_name(name)?;
         let Some((last, above)) = components.split_last() else { return Ok(()) };
-        let directory = self.make_path(above)?;
+        let directory = self.make_directories(above)?;
         let (prefix, raw_last) = path::split_last(name);
         if raw_last == *last {
             self.remember(prefix, directory);
@@ -69,11 +69,10 @@ impl FileIndex {
     }
 
     /// Creates directories like `mkdir -p`. Links to directories are followed.
-    pub(super) fn make_directories(&mut self, names: &[&[u8]]) -> Result<NodeId, EntryError> {
-        self.make_path(names).map(|directory| directory.node)
-    }
-
-    fn make_path(&mut self, components: &[&[u8]]) -> Result<Directory, EntryError> {
+    pub(super) fn make_directories(
+        &mut self,
+        components: &[&[u8]],
+    ) -> Result<Directory, EntryError> {
         self.spend_lookups(components.len() as u64)?;
         let mut directory = Directory::root();
         for name in components {

@@ -43,7 +43,7 @@ impl FileIndex {
             }
             at = child;
         }
-        self.make_directories(above)
+        self.make_directories(above).map(|directory| directory.node)
     }
 
     fn check_target(&mut self, target: &[&[u8]]) -> Result<(), EntryError> {
