@@ -106,8 +106,10 @@ impl Machine {
         }
         let mut emulator = command
             // The emulator works everywhere; hardware support may be nested and
-            // broken.
-            .args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"])
+            // broken. With a thread for each processor, its versions before 8.1 sometimes
+            // translate code that another processor changes at that moment, and the kernel
+            // ends at an `int3` of its own.
+            .args(["-accel", "tcg,thread=single", "-cpu", "max", "-smp", "2"])
             .args(["-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio"])
             .arg("-kernel")
             .arg(&kernel.image)
