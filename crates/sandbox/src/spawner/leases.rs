@@ -210,6 +210,7 @@ impl Leases {
                 grace = Duration::ZERO;
             }
         }
+        self.reserve.resume();
         if let Some(step) = self.slots.begin_release(index, Instant::now(), grace) {
             self.take(index, step);
         }

@@ -115,6 +115,10 @@ impl Reserve {
     /// Ends a promise without using it.
     pub(super) fn forgo(&mut self) {
         self.promised = self.promised.saturating_sub(1);
+    }
+
+    /// A request has ended: missing processes can be created now.
+    pub(super) fn resume(&mut self) {
         self.postponed = None;
     }
 
