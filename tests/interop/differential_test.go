@@ -39,10 +39,10 @@ var deliberate = []struct {
 	{"a directory below a link to nothing is refused; Argo CD makes what the link leads to", func(_, ours unpacked) bool {
 		return strings.HasPrefix(ours.why, "error creating nested folders: ") && strings.HasSuffix(ours.why, ": file exists")
 	}},
-	{"modes with more than permissions are cut to them; Argo CD refuses them if it keeps modes", func(theirs, _ unpacked) bool {
-		return strings.HasSuffix(theirs.why, ": unsupported file mode")
-	}},
 }
+
+// cutModes is one more. The rest of the answer must then be that of Argo CD without modes.
+const cutModes = "modes with more than permissions are cut to them; Argo CD refuses them if it keeps modes"
 
 func TestOursUnpacksRandomArchivesAsArgoCDDoes(t *testing.T) {
 	s := ours(t, shown)
@@ -51,9 +51,13 @@ func TestOursUnpacksRandomArchivesAsArgoCDDoes(t *testing.T) {
 	refusals, meant := map[string]int{}, map[string]int{}
 	for round := range *archives {
 		archive := randomArchive(random)
-		theirs := askArgoCD(t, archive)
+		theirs := askArgoCD(t, archive, true)
 		forGenerate, forMatch := askOurs(t, c, archive)
 		refusals[class(theirs.why)]++
+		if strings.HasSuffix(theirs.why, ": unsupported file mode") {
+			meant[cutModes]++
+			theirs, forGenerate = askArgoCD(t, archive, false).withoutModes(), forGenerate.withoutModes()
+		}
 		if class(forGenerate.why) != class(forMatch.why) {
 			t.Errorf("round %d: generate says %q, match says %q\n%s", round, forGenerate.why, forMatch.why, keep(t, archive))
 		}
@@ -104,7 +108,7 @@ var (
 	nameWeights = []int{9, 9, 6, 9, 6, 3, 2, 1, 1, 1, 1, 1, 1, 1}
 	randomTypes = []byte{tar.TypeReg, tar.TypeReg, tar.TypeReg, tar.TypeDir, tar.TypeDir, tar.TypeSymlink, tar.TypeSymlink, tar.TypeSymlink,
 		tar.TypeLink, tar.TypeFifo, tar.TypeChar, tar.TypeCont, tree.TypeNUL, tar.TypeGNUSparse, 'Z'}
-	fileModes = []string{"644", "755", "600", " 666 "}
+	fileModes = []string{"644", "755", "600", " 666 ", "644", "755", "600", "4755"}
 )
 
 func randomName(random *rand.Rand) string {

@@ -113,9 +113,21 @@ func describe(kind, mode, path, content, target string) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %q %s", kind, mode, path, content))
 }
 
+// withoutModes is the same tree with nothing about modes.
+func (u unpacked) withoutModes() unpacked {
+	lines := make([]string, len(u.tree))
+	for i, line := range u.tree {
+		lines[i] = modeOf.ReplaceAllString(line, "$1")
+	}
+	slices.Sort(lines)
+	return unpacked{tree: lines, why: u.why}
+}
+
+var modeOf = regexp.MustCompile(`^([df]) [0-7]+`)
+
 // askArgoCD unpacks with Argo CD's own code in this process. The directory is
 // deep, so that links that lead out of it do not get far.
-func askArgoCD(t *testing.T, archive []byte) unpacked {
+func askArgoCD(t *testing.T, archive []byte, keepsModes bool) unpacked {
 	t.Helper()
 	above := filepath.Join(scratch, "oracle-"+proc.Token())
 	root := filepath.Join(above, "1/2/3/4/5/6/7/8/9")
@@ -127,7 +139,7 @@ func askArgoCD(t *testing.T, archive []byte) unpacked {
 			t.Error(err)
 		}
 	}()
-	if err := argocd.Untgz(root, bytes.NewReader(archive), math.MaxInt64, true); err != nil {
+	if err := argocd.Untgz(root, bytes.NewReader(archive), math.MaxInt64, keepsModes); err != nil {
 		return unpacked{why: strings.ReplaceAll(err.Error(), root+"/", "")}
 	}
 	return unpacked{tree: listed(t, root)}

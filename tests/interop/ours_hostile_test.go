@@ -170,7 +170,7 @@ func TestOursTakesOrRefusesWhatArgoCDDoes(t *testing.T) {
 				if !strings.Contains(forGenerate.why, this.otherwise) {
 					t.Errorf("expected to be refused with %q, got %q %q", this.otherwise, forGenerate.why, forGenerate.tree)
 				}
-			} else if different := compared(askArgoCD(t, this.archive), forGenerate); different != "" {
+			} else if different := compared(askArgoCD(t, this.archive, true), forGenerate); different != "" {
 				t.Error(different)
 			}
 		})
@@ -190,7 +190,7 @@ func TestOursTakesOrRefusesEveryCutAsArgoCDDoes(t *testing.T) {
 		if class(forGenerate.why) != class(forMatch.why) {
 			t.Errorf("cut at %d: generate says %q, match says %q", length, forGenerate.why, forMatch.why)
 		}
-		if different := compared(askArgoCD(t, cut), forGenerate); different != "" {
+		if different := compared(askArgoCD(t, cut, true), forGenerate); different != "" {
 			t.Errorf("cut at %d: %s", length, different)
 		}
 	}
