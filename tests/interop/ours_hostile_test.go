@@ -91,6 +91,8 @@ func hostileArchives() []hostile {
 		{"a file below a circle", after(linked("a", "a"), raw(tree.Block{Name: "a/x"}, "x")), ""},
 		{"a link through a file", after(plain, linked("l", "plain/x")), ""},
 		{"a link to /proc", after(linked("l", "/proc/self/environ")), ""},
+		{"an absolute link upwards from a directory", after(linked("d/l", "/../plain")), "illegal filepath in symlink: /../plain: "},
+		{"an absolute link with a detour", after(linked("d/l", "/x/../plain")), ""},
 		{"a link with no target", after(linked("l", "")), ""},
 		{"a link through a link, upwards", after(raw(tree.Block{Name: "real", Type: tar.TypeDir}, ""), raw(tree.Block{Name: "a/b", Type: tar.TypeDir}, ""),
 			linked("a/b/s", "../../real"), linked("a/b/s/out", "../../../etc")), ""},

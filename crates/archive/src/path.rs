@@ -93,6 +93,14 @@ mod tests {
     }
 
     #[test]
+    fn an_absolute_path_is_below_the_other_one() {
+        let join = |name: &str| path("a/b").join(name.as_bytes());
+        assert_eq!(join("/x/../y").unwrap(), path("a/b/y"));
+        assert_eq!(join("../y").unwrap(), path("a/y"));
+        assert_eq!(join("/../y"), Err(Escape));
+    }
+
+    #[test]
     fn a_relative_path_goes_through_the_common_directory() {
         for (to, from, way) in [
             ("a/b", "a", "b"),

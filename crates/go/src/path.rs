@@ -24,11 +24,13 @@ pub fn split_last(path: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Appends `path` to `base` and resolves `..` by the text alone. Returns false
-/// if the result is outside of the root.
+/// if the result is outside of the root, or an absolute path leads upwards.
 pub fn extend<'a>(base: &mut Vec<&'a [u8]>, path: &'a [u8]) -> bool {
+    // Links are cleaned before they are appended, so `..` stays in an absolute one.
+    let top = if path.starts_with(b"/") { base.len() } else { 0 };
     components(path).all(|part| {
         if part == b".." {
-            base.pop().is_some()
+            base.len() > top && base.pop().is_some()
         } else {
             base.push(part);
             true

@@ -63,6 +63,9 @@ impl Disk {
 }
 
 fn clean(base: &[u8], path: &[u8]) -> io::Result<Vec<u8>> {
+    if path.starts_with(b"/") && !base.is_empty() {
+        return clean(base, &clean(b"", path)?);
+    }
     let mut cleaned = PathBuf::from(OsStr::from_bytes(base));
     for part in Path::new(OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(path))) {
         match part.as_bytes() {

@@ -95,6 +95,10 @@ fn parts(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 fn clean(base: &[u8], path: &[u8]) -> Option<Vec<u8>> {
+    // An absolute path must not lead upwards by itself.
+    if path.starts_with(b"/") && !base.is_empty() {
+        return clean(base, &clean(b"", path)?);
+    }
     let mut cleaned = base.to_vec();
     for part in parts(path) {
         if part == b".." {
