@@ -2,7 +2,9 @@ package interop
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"cmp-supervisor/tests/interop/internal/client"
@@ -42,6 +44,19 @@ generate: {command: [echo, "kind: Generated"]}`, "`sh -c \"echo no >&2; exit 7\"
 			})
 		}
 	}, definitions...)
+}
+
+func TestASignalThatEndsACommandIsNamedAsInGo(t *testing.T) {
+	const script = "ulimit -c 0; kill -$(cat number) $$; sleep 300"
+	// The others end no process, or stop it.
+	ends := []syscall.Signal{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 25, 26, 27, 29, 30, 31, 34, 63, 64}
+	d := plugin.Definition{Name: "ended", Spec: fmt.Sprintf("generate: {command: [sh, -c, %q]}", script)}
+	onEach(t, func(t *testing.T, s subject) {
+		for _, signal := range ends {
+			_, err := s.generate(t, d, repositoryOf(t, tree.Files{"number": strconv.Itoa(int(signal))}))
+			refused(t, s, err, codes.Unknown, fmt.Sprintf("%s`sh -c %q` failed signal: %s", generating, script, signal))
+		}
+	}, d)
 }
 
 func TestALongErrorOfManyLinesArrivesWhole(t *testing.T) {

@@ -36,8 +36,13 @@ pub fn signal_text(number: i32, core: bool) -> String {
         13 => "broken pipe",
         14 => "alarm clock",
         15 => "terminated",
+        16 => "stack fault",
         24 => "CPU time limit exceeded",
         25 => "file size limit exceeded",
+        26 => "virtual timer expired",
+        27 => "profiling timer expired",
+        29 => "I/O possible",
+        30 => "power failure",
         31 => "bad system call",
         _ => return format!("signal {number}"),
     };
