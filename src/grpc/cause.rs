@@ -86,7 +86,9 @@ fn received(error: &ReceiveError) -> Cause {
         ReceiveError::Checksum => fault(StreamFault::Checksum),
         ReceiveError::Large { .. } => fault(StreamFault::TooLarge),
         ReceiveError::Archive(_) => fault(StreamFault::Archive),
-        ReceiveError::Stream(BrokenStream::NoChunk) => fault(StreamFault::Message),
+        ReceiveError::Stream(BrokenStream::NoChunk | BrokenStream::Unreadable { .. }) => {
+            fault(StreamFault::Message)
+        }
         ReceiveError::Killed { excess, .. } => {
             Cause { kill: excess.as_deref().map(Excess::kill), ..Cause::default() }
         }

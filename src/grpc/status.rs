@@ -89,8 +89,12 @@ impl CallError {
     }
 
     /// The gRPC code. As in Argo CD, errors of plugins and repositories are
-    /// `Unknown`; deadlines are not.
+    /// `Unknown`, and messages that cannot be read have codes of their own; deadlines
+    /// are not `Unknown`.
     fn code(&self) -> Code {
+        if let Some(BrokenStream::Unreadable { is_long, .. }) = self.broken_stream() {
+            return if *is_long { Code::ResourceExhausted } else { Code::Internal };
+        }
         match (self, self.account()) {
             (_, Account { clock: Some(_), .. }) => Code::DeadlineExceeded,
             (Self::CutOff, _) => Code::Unavailable,
@@ -104,14 +108,20 @@ impl CallError {
         }
     }
 
+    /// The reason why the stream ended early, if it did.
+    fn broken_stream(&self) -> Option<&BrokenStream> {
+        match self {
+            Self::Header(NoHeader::Broken(error))
+            | Self::Request(RequestError::Receive(ReceiveError::Stream(error))) => Some(error),
+            Self::Header(_) | Self::Request(_) | Self::CutOff | Self::Large { .. } => None,
+        }
+    }
+
     /// The values under which the failure is counted.
     pub(super) fn account(&self) -> Account {
         let (plain, late) = (Account::plain, Account::late);
         let error = match self {
-            Self::Header(NoHeader::Broken(BrokenStream::Transport(_))) => {
-                return plain(Outcome::ClientCancelled);
-            }
-            Self::Header(NoHeader::Broken(BrokenStream::Stalled { .. })) => return STALLED,
+            Self::Header(NoHeader::Broken(error)) => return broken(error),
             Self::Header(_) => return plain(Outcome::BadStream),
             Self::CutOff => return plain(Outcome::Shutdown),
             Self::Large { .. } => return plain(Outcome::OutputLimit),
@@ -160,18 +170,27 @@ fn failed(failure: &Failure) -> Account {
 fn not_received(error: &ReceiveError) -> Account {
     let outcome = match error {
         ReceiveError::Deadline(passed) => return Account::late(&passed.0),
-        ReceiveError::Stream(BrokenStream::Stalled { .. }) => return STALLED,
-        ReceiveError::Stream(BrokenStream::Transport(_)) => Outcome::ClientCancelled,
+        ReceiveError::Stream(error) => return broken(error),
         ReceiveError::Killed { excess: Some(_), .. } => Outcome::ResourceLimit,
         ReceiveError::Killed { excess: None, .. } => Outcome::Signaled,
         ReceiveError::Full(_) => Outcome::VolumeFull,
         ReceiveError::NoTurn(_) | ReceiveError::Unconfined(_) => Outcome::Sandbox,
-        ReceiveError::Stream(BrokenStream::NoChunk)
-        | ReceiveError::Checksum
-        | ReceiveError::Large { .. }
-        | ReceiveError::Archive(_) => Outcome::BadStream,
+        ReceiveError::Checksum | ReceiveError::Large { .. } | ReceiveError::Archive(_) => {
+            Outcome::BadStream
+        }
     };
     Account::plain(outcome)
+}
+
+/// The values under which a stream is counted that ended early.
+fn broken(error: &BrokenStream) -> Account {
+    match error {
+        BrokenStream::Stalled { .. } => STALLED,
+        BrokenStream::Transport(_) => Account::plain(Outcome::ClientCancelled),
+        BrokenStream::NoChunk | BrokenStream::Unreadable { .. } => {
+            Account::plain(Outcome::BadStream)
+        }
+    }
 }
 
 const fn receiving(method: Method) -> &'static str {
@@ -238,7 +257,7 @@ impl<E: Into<RequestError>> From<E> for CallError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::announcement::announce;
+    use crate::{grpc::cause::Cause, metrics::StreamFault, request::announcement::announce};
 
     #[test]
     fn parameters_that_are_not_json_have_argo_cds_error_and_the_form_that_is_expected() {
@@ -254,6 +273,20 @@ mod tests {
     fn the_error_of_a_request_that_was_cut_off_has_both_reasons() {
         let error = CallError::CutOff.to_string();
         assert!(error.contains("within --drain-timeout or before a second signal"), "{error}");
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_read_is_a_fault_of_the_stream() {
+        for (is_long, code) in [(false, Code::Internal), (true, Code::ResourceExhausted)] {
+            let broken = || BrokenStream::Unreadable { text: String::new(), is_long };
+            let later = CallError::from(ReceiveError::from(broken()));
+            for error in [CallError::Header(NoHeader::Broken(broken())), later] {
+                assert_eq!((error.code(), error.account().outcome), (code, Outcome::BadStream));
+                assert_eq!(Cause::of(&error).fault, Some(StreamFault::Message));
+            }
+        }
+        let gone = CallError::from(ReceiveError::from(BrokenStream::Transport(String::new())));
+        assert_eq!(gone.account().outcome, Outcome::ClientCancelled);
     }
 
     #[test]

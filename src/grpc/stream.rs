@@ -1,6 +1,6 @@
 //! The messages of a client: a header, then the chunks of an archive.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{error::Error as _, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -32,6 +32,10 @@ const DRAIN_TURN: Duration = Duration::from_secs(2);
 
 /// Longest wait for the rest of an archive after all requests were cut off.
 const LAST_DRAIN: Duration = Duration::from_millis(500);
+
+/// The remedy for a message that is too long.
+const LONG: &str = ": raise ARGOCD_GRPC_MAX_SIZE_MB on the sidecar, or lower \
+                    ARGOCD_CMP_CHUNK_SIZE on the repo-server";
 
 /// Turns in which the streams of ended requests are read. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -76,7 +80,9 @@ impl NoHeader {
     /// True if the client sent something else than the metadata.
     pub(super) fn is_fault(&self) -> bool {
         match self {
-            Self::End | Self::NoMetadata | Self::Broken(BrokenStream::NoChunk) => true,
+            Self::End
+            | Self::NoMetadata
+            | Self::Broken(BrokenStream::NoChunk | BrokenStream::Unreadable { .. }) => true,
             Self::Broken(BrokenStream::Transport(_) | BrokenStream::Stalled { .. }) => false,
         }
     }
@@ -144,7 +150,7 @@ impl Inbound {
         }
         let message = self.pace.wait(self.messages.message()).await;
         self.over = !matches!(message, Ok(Ok(Some(_))));
-        message?.map_err(|status| BrokenStream::Transport(go_text(&status)))
+        message?.map_err(|status| broken(&status))
     }
 }
 
@@ -181,6 +187,16 @@ impl From<ManifestRequestMetadata> for RequestHeader {
                 .collect(),
         }
     }
+}
+
+/// The error of a stream. Only an error of the connection has a source.
+fn broken(status: &Status) -> BrokenStream {
+    let (text, is_long) = (go_text(status), status.code() == Code::OutOfRange);
+    if status.source().is_some() {
+        return BrokenStream::Transport(text);
+    }
+    let remedy = if is_long { LONG } else { "" };
+    BrokenStream::Unreadable { text: text + remedy, is_long }
 }
 
 /// A status in the format of Go.

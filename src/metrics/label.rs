@@ -91,7 +91,8 @@ values! {
 values! {
     /// The fault of an archive or its stream.
     StreamFault {
-        /// The first message is not the metadata, or a later one has no bytes.
+        /// A message cannot be read, is not the metadata if it is the first, or has no
+        /// bytes later.
         Message = "message",
         /// The checksum differs.
         Checksum = "checksum",

@@ -27,6 +27,14 @@ pub enum BrokenStream {
     /// The client disconnected or cancelled the call.
     #[error("stream Recv error: {0}")]
     Transport(String),
+    /// A message cannot be read.
+    #[error("stream Recv error: {text}")]
+    Unreadable {
+        /// The reason.
+        text: String,
+        /// The message is longer than the limit.
+        is_long: bool,
+    },
     /// A message is not a chunk.
     #[error("stream request file is nil")]
     NoChunk,

@@ -78,6 +78,33 @@ func TestAMalformedStreamIsRefused(t *testing.T) {
 	}, streaming)
 }
 
+func TestAMessageThatCannotBeReadIsNoCancelledCall(t *testing.T) {
+	const limit = 100 << 20
+	whole := client.Whole(".", appArchive)
+	cases := []struct {
+		name     string
+		messages []client.Message
+		code     codes.Code
+		peer     string
+	}{
+		{"no protobuf first", []client.Message{client.Unreadable()}, codes.Internal, "grpc: failed to unmarshal the received message: unexpected EOF"},
+		{"no protobuf later", []client.Message{whole[0], client.Unreadable()}, codes.Internal, "grpc: failed to unmarshal the received message: unexpected EOF"},
+		{"too long", []client.Message{whole[0], client.Chunk(make([]byte, limit))}, codes.ResourceExhausted, "grpc: received message larger than max (104857610 vs. 104857600)"},
+	}
+	onEach(t, func(t *testing.T, s subject) {
+		for _, this := range cases {
+			for _, method := range methods {
+				_, err := s.raw(t, streaming, method, this.messages...)
+				want := this.peer
+				if s.isOurs() {
+					want = method.StreamPrefix + "error receiving ANY: stream Recv error: rpc error: code = " + this.code.String() + " desc = "
+				}
+				refusedLike(t, s, err, this.code, want)
+			}
+		}
+	}, streaming)
+}
+
 func TestAnErrorWaitsForTheEndOfTheStream(t *testing.T) {
 	// The archive is sent in 1 KiB chunks and is much larger than the flow-control
 	// windows. If a server answers early, Argo CD's sender fails with EOF.

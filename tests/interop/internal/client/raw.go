@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync/atomic"
 
 	plugins "github.com/argoproj/argo-cd/v3/cmpserver/apiclient"
@@ -51,6 +52,9 @@ func Chunk(piece []byte) Message {
 // Neither is a message with nothing in its oneof.
 func Neither() Message { return &plugins.AppStreamRequest{} }
 
+// Unreadable is a message that is no protobuf.
+func Unreadable() Message { return &plugins.AppStreamRequest{XXX_unrecognized: []byte{0xff}} }
+
 // Chunks cuts an archive into pieces.
 func Chunks(archive []byte, size int) []Message {
 	var chunks []Message
@@ -77,7 +81,7 @@ func Whole(path string, archive []byte, env ...*plugins.EnvEntry) []Message {
 // Stream opens a call and sends the messages, without half-closing. A server
 // that has answered already is not an error: its answer is what is wanted.
 func (c *Client) Stream(ctx context.Context, method Method, messages ...Message) (grpc.ClientStream, error) {
-	stream, err := c.Conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, service+method.Name)
+	stream, err := c.Conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, service+method.Name, grpc.MaxCallSendMsgSize(math.MaxInt32))
 	if err != nil {
 		return nil, err
 	}
