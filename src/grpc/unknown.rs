@@ -36,7 +36,7 @@ fn text(path: &str) -> String {
             format!("unknown method {method} for service {service}")
         }
         Some((service, _)) => format!("unknown service {service}"),
-        None => format!("malformed method name: {path}"),
+        None => format!("malformed method name: {path:?}"),
     }
 }
 
@@ -57,7 +57,7 @@ mod tests {
             Some("unknown method Future for service plugin.ConfigManagementPluginService")
         );
         assert_eq!(message("/other.Service/Any").as_deref(), Some("unknown service other.Service"));
-        assert_eq!(message("nonsense").as_deref(), Some("malformed method name: nonsense"));
+        assert_eq!(message("nonsense").as_deref(), Some("malformed method name: \"nonsense\""));
         assert_eq!(message(&"/".repeat(MAX_PATH + 1)), None);
     }
 

@@ -170,8 +170,15 @@ func TestAnUnknownMethodIsUnimplemented(t *testing.T) {
 	d := plugin.Shell("cat", "true")
 	onEach(t, func(t *testing.T, s subject) {
 		c := s.dial(t, d)
-		err := c.Conn.Invoke(within(t, callWithin), "/plugin.ConfigManagementPluginService/Future", &emptypb.Empty{}, &emptypb.Empty{})
-		refused(t, s, err, codes.Unimplemented, "unknown method Future for service plugin.ConfigManagementPluginService")
+		for path, want := range map[string]string{
+			"/plugin.ConfigManagementPluginService/Future": "unknown method Future for service plugin.ConfigManagementPluginService",
+			"/plugin.ConfigManagementPluginService/":       "unknown method  for service plugin.ConfigManagementPluginService",
+			"/future.Service/Method":                       "unknown service future.Service",
+			"/future":                                      `malformed method name: "/future"`,
+		} {
+			err := c.Conn.Invoke(within(t, callWithin), path, &emptypb.Empty{}, &emptypb.Empty{})
+			refused(t, s, err, codes.Unimplemented, want)
+		}
 		// The server must still work.
 		if _, err := c.CheckPluginConfiguration(within(t, callWithin), &emptypb.Empty{}); err != nil {
 			t.Errorf("expected the connection to live on, got %v", err)
