@@ -3,6 +3,7 @@ package interop
 import (
 	"archive/tar"
 	"strconv"
+	"strings"
 	"testing"
 
 	"cmp-supervisor/tests/interop/internal/client"
@@ -59,7 +60,6 @@ func TestAnArchiveIsUnpackedAsArgoCDUnpacksIt(t *testing.T) {
 		{"absolute links are of the root", tree.Archive(link("l", "/etc/passwd"), directory("x"), link("x/m", "/a")), `["./l -\u003e etc/passwd","./x/","./x/m -\u003e a"]`},
 		{"links to the root", tree.Archive(link("l", "."), directory("d"), link("d/l", ".."), link("m", "")), `["./d/","./d/l -\u003e ..","./l -\u003e .","./m -\u003e ."]`},
 		{"a link without a parent", tree.Archive(link("x/y", "z")), `["./x/","./x/y -\u003e z"]`},
-		{"names of the root", tree.Archive(directory("a/.."), directory("/"), file("a", "1")), `["./a 644 1"]`},
 		{"a file through a link", tree.Archive(file("real/a", "old"), link("l", "real/a"), file("l", "new")), `["./l -\u003e real/a","./real/","./real/a 644 new"]`},
 		{"what is neither file, directory nor link vanishes", tree.Archive(file("a", "1"),
 			tree.Entry{Name: "hard", Link: "a", Type: tar.TypeLink}, tree.Entry{Name: "fifo", Type: tar.TypeFifo}, tree.Entry{Name: "device", Type: tar.TypeChar}), `["./a 644 1"]`},
@@ -80,6 +80,49 @@ func TestAnArchiveIsUnpackedAsArgoCDUnpacksIt(t *testing.T) {
 			})
 		}
 	}, listing)
+}
+
+func TestEntriesThatAreNamedAsTheRootAreSkipped(t *testing.T) {
+	d := listing
+	d.Spec += "discover: {find: {glob: '**/*'}}\n"
+	kinds := map[string]struct {
+		header tree.Block
+		body   string
+	}{
+		"file":           {tree.Block{Type: tar.TypeReg}, strings.Repeat("dropped ", 1000)},
+		"directory":      {tree.Block{Type: tar.TypeDir, Mode: "0"}, ""},
+		"link":           {tree.Block{Type: tar.TypeSymlink, Link: "a"}, ""},
+		"link upwards":   {tree.Block{Type: tar.TypeSymlink, Link: "../../outside"}, ""},
+		"hard link":      {tree.Block{Type: tar.TypeLink, Link: "a"}, ""},
+		"device":         {tree.Block{Type: tar.TypeChar}, ""},
+		"unknown member": {tree.Block{Type: 'Z'}, "dropped"},
+	}
+	onEach(t, func(t *testing.T, s subject) {
+		c := s.dial(t, d)
+		for name, kind := range kinds {
+			t.Run(name, func(t *testing.T) {
+				var members []byte
+				for _, kind.header.Name = range []string{".", "./", "/", "//", "/.", "./.", "a/..", "a/../", "/a/b/../..", ""} {
+					members = append(members, raw(kind.header, kind.body)...)
+				}
+				shows(t, c, join(members), false)
+				shows(t, c, join(members, raw(tree.Block{Name: "a", Mode: "644"}, "1"), members), true, `["./a 644 1"]`)
+			})
+		}
+	}, d)
+}
+
+// shows checks the manifests for an archive, and whether its plugin claims it.
+func shows(t *testing.T, c *client.Client, archive []byte, claimed bool, want ...string) {
+	t.Helper()
+	messages := client.Whole(".", archive)
+	reply, err := c.Raw(within(t, callWithin), client.Generate, messages...)
+	got, _ := reply.(*plugins.ManifestResponse)
+	rendered(t, got.GetManifests(), err, want...)
+	reply, err = c.Raw(within(t, callWithin), client.Match, messages...)
+	if claims, _ := reply.(*plugins.RepositoryResponse); err != nil || claims.GetIsSupported() != claimed {
+		t.Errorf("expected isSupported=%v, got %v, error %v", claimed, claims, err)
+	}
 }
 
 func TestGenerateSeesNoSetIDBitsOfAnArchive(t *testing.T) {

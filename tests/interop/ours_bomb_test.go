@@ -53,6 +53,10 @@ func TestOursIsNotExhaustedByAnArchive(t *testing.T) {
 	}{
 		{"a gigabyte in a file", followedBy(tree.Block{Name: "f"}, 1024), tooMuch},
 		{"a gigabyte behind a device", followedBy(tree.Block{Name: "f", Type: 'Z'}, 1024), tooMuch},
+		{"a gigabyte in a file that is named as the root", followedBy(tree.Block{Name: "."}, 1024), tooMuch},
+		{"a million entries that are named as the root", bomb(nil, bytes.Repeat(tree.Block{Name: "a/.."}.Bytes(), 1000), 1000), tooMuch},
+		{"a million directories that are named as the root", bomb(nil, bytes.Repeat(tree.Block{Name: "./", Type: tar.TypeDir}.Bytes(), 1000), 1000), tooMuch},
+		{"a million links that are named as the root", bomb(nil, bytes.Repeat(tree.Block{Name: "/", Type: tar.TypeSymlink, Link: "x"}.Bytes(), 1000), 1000), tooMuch},
 		{"many files that are large together", bomb(nil, tree.Member(tree.Block{Name: "f", Mode: "644"}, megabyte), 1024), tooMuch},
 		{"extended headers and no entry", bomb(nil, tree.Extended('x', tree.Record("comment", megabyte[:1<<19])), 1024), tooMuch},
 		{"long names and no entry", bomb(nil, tree.Long('L', megabyte[:1<<19]), 1024), tooMuch},
