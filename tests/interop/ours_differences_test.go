@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"archive/tar"
 	"os"
 	"strings"
 	"testing"
@@ -9,7 +10,11 @@ import (
 	"cmp-supervisor/tests/interop/internal/plugin"
 	"cmp-supervisor/tests/interop/internal/tree"
 
+	plugins "github.com/argoproj/argo-cd/v3/cmpserver/apiclient"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/protobuf/types/known/emptypb"
 )
 
 // differing is a plugin whose commands see something else than with the peer. It prints
@@ -27,6 +32,8 @@ var commands = []differing{
 	{"tmp", "", `f=/tmp/cmp-difference-$$; touch $f 2>/dev/null && rm $f && echo open || echo closed`, "open", "closed", []string{"namespaces", "none"}},
 	{"shm", "", `f=/dev/shm/cmp-difference-$$; touch $f 2>/dev/null && rm $f && echo open || echo closed`, "open", "closed", []string{"namespaces", "none"}},
 	{"path", "", `echo ${ARGOCD_APP_TARBALL_REL_PATH-unset}`, "unset", "deep/app", nil},
+	{"mode", "", `stat -c %a ../..`, "755", "700", nil},
+	{"nice", "", `test $(nice) -ge 5 && echo lower || echo usual`, "usual", "lower", nil},
 	// A link to / leads out of the peer's copy of the repository.
 	{"link", `cd .. && rm -r app && ln -s / app`, `test -e marker && echo repository || echo elsewhere`, "elsewhere", "repository", nil},
 }
@@ -99,6 +106,28 @@ func TestOursDiscoversOtherwiseAsDocumented(t *testing.T) {
 	refused(t, s, err, codes.Unknown, "match repository error: circle: too many levels of symbolic links")
 }
 
+func TestOursUnpacksBelowAClosedDirectoryAsDocumented(t *testing.T) {
+	archive := tree.Gzip(tree.Join(raw(tree.Block{Name: "d", Type: tar.TypeDir, Mode: "555"}, ""), raw(tree.Block{Name: "d/f", Mode: "644"}, "1"), tree.End()))
+	theirs, s := peer(t, listing), ours(t, listing)
+	_, err := theirs.raw(t, listing, client.Generate, client.Whole(".", archive)...)
+	refusedLike(t, theirs, err, codes.Unknown, `ANYerror creating file "d/f": openat d/f: permission denied`)
+	reply, err := s.raw(t, listing, client.Generate, client.Whole(".", archive)...)
+	got, _ := reply.(*plugins.ManifestResponse)
+	rendered(t, got.GetManifests(), err, `["./d/","./d/f 644 1"]`)
+}
+
+func TestOursRefusesCompressedMessagesAsDocumented(t *testing.T) {
+	check := func(s subject) error {
+		_, err := s.dial(t, listing).CheckPluginConfiguration(within(t, callWithin), &emptypb.Empty{}, grpc.UseCompressor(gzip.Name))
+		return err
+	}
+	if err := check(peer(t, listing)); err != nil {
+		t.Errorf("expected the peer's answer, got %v", err)
+	}
+	s := ours(t, listing)
+	refused(t, s, check(s), codes.Unimplemented, "gzip")
+}
+
 // onlyTheirs are definitions that the peer serves and ours refuses when it loads them,
 // with words of the reason.
 var onlyTheirs = map[string]struct{ spec, says string }{
@@ -154,4 +183,11 @@ func TestOursRefusesAnnouncementsAsDocumented(t *testing.T) {
 		_, err := s.parameters(t, d, repo)
 		refused(t, s, err, codes.Unknown, "error unmarshaling dynamic parameter output")
 	}
+}
+
+func TestOursReadsRepeatedKeysAsDocumented(t *testing.T) {
+	d := announcing("dynamic", `{dynamic: {command: [cat, output]}}`)
+	repo := repositoryOf(t, tree.Files{"output": `[{"name":"a","name":null}, {"Name":"b","NAME":"c"}, {"name":"d","name":"e"}]`})
+	announced(t, peer(t, d), d, repo, "a", "c", "e")
+	announced(t, ours(t, d), d, repo, "", "b", "e")
 }

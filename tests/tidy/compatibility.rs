@@ -54,6 +54,7 @@ const SHOWN: &[(&str, &[&str])] = &[
         "a document with more than 10,000 `%TAG`",
         &["hostile_outputs_need_a_small_multiple_of_their_size"],
     ),
+    ("compressed messages", &["TestOursRefusesCompressedMessagesAsDocumented"]),
     (
         "more open calls than",
         &["calls_that_send_nothing_are_refused_and_take_no_other_plugin_away"],
@@ -83,6 +84,7 @@ const SHOWN: &[(&str, &[&str])] = &[
         ],
     ),
     ("`/tmp`, `/dev/shm`", &["TestOursShowsCommandsOtherThingsAsDocumented"]),
+    ("mode of the repository's directory", &["TestOursShowsCommandsOtherThingsAsDocumented"]),
     ("mode of sockets", &["TestOursOpensItsSocketsToArgoCDAlone"]),
     ("network", &["ports_that_are_not_listed_cannot", "nt_bind"]),
     (
@@ -93,6 +95,7 @@ const SHOWN: &[(&str, &[&str])] = &[
             "an_error_names_the_limit_of_files",
         ],
     ),
+    ("priority of commands", &["TestOursShowsCommandsOtherThingsAsDocumented"]),
     ("environment of the server", &["without_a_list_all_variables_do_but_the_supervisors_own"]),
     ("`ARGOCD_APP_TARBALL_REL_PATH`", &["TestOursShowsCommandsOtherThingsAsDocumented"]),
     ("`init` replaces", &["TestOursShowsCommandsOtherThingsAsDocumented"]),
@@ -101,6 +104,7 @@ const SHOWN: &[(&str, &[&str])] = &[
     ("end of a command", &["TestOursEndsAnEscapedProcessThatHoldsTheOutput"]),
     ("a command after its deadline", &["TestWhatACommandStartedMayCleanUpAtTheDeadline"]),
     ("JSON with `\\/`", &["json_that_yaml_refuses_is_respelled"]),
+    ("a key that a command's JSON", &["TestOursReadsRepeatedKeysAsDocumented"]),
     ("gRPC code", &["TestADeadlineEndsTheCommand"]),
     (
         "standard error in errors",
@@ -120,6 +124,10 @@ const SHOWN: &[(&str, &[&str])] = &[
     ),
     ("`ARGOCD_GRPC_KEEP_ALIVE_MIN`", &["settings_without_effect_are_named_once"]),
     ("bits beyond permissions", &["TestGenerateSeesNoSetIDBitsOfAnArchive"]),
+    (
+        "with `preserveFileMode`, files in a directory",
+        &["TestOursUnpacksBelowAClosedDirectoryAsDocumented"],
+    ),
     ("a link in an archive that leads through", &["at_most_forty_links_are_followed"]),
     ("SIGTERM to the server", &["TestOursEndsWellOnSIGTERM"]),
     (
