@@ -21,6 +21,8 @@ func TestAFailedCommandSaysWhatItSaid(t *testing.T) {
 	cases := []struct{ name, spec, want string }{
 		{"exit", `generate: {command: [sh, -c, "exit 3"]}`, "`sh -c \"exit 3\"` failed exit status 3"},
 		{"stderr", `generate: {command: [sh, -c], args: ["echo manifest; echo ' bad ' >&2; exit 1"]}`, "`sh -c \"echo manifest; echo ' bad ' >&2; exit 1\"` failed exit status 1: bad"},
+		// White space of Unicode is trimmed, and other bytes stay.
+		{"stderr-bytes", `generate: {command: [sh, stderr]}`, "`sh stderr` failed exit status 1: \x1b[1mbad\x1b[m\r\n\x01\té"},
 		{"false", `generate: {command: ["false"]}`, "`false` failed exit status 1"},
 		{"init", `
 init: {command: [sh, -c, "echo no >&2; exit 7"]}
@@ -36,7 +38,7 @@ generate: {command: [echo, "kind: Generated"]}`, "`sh -c \"echo no >&2; exit 7\"
 		definitions[i] = plugin.Definition{Name: c.name, Spec: c.spec}
 	}
 	onEach(t, func(t *testing.T, s subject) {
-		repo := repositoryOf(t, tree.Files{"x": "x"})
+		repo := repositoryOf(t, tree.Files{"stderr": `printf '\302\205 \033[1mbad\033[m\r\n\001\t\303\251\343\200\200\r\n' >&2; exit 1`})
 		for i, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				_, err := s.generate(t, definitions[i], repo)
@@ -81,6 +83,9 @@ func TestAProgramThatCannotBeStartedIsNamed(t *testing.T) {
 		{"absent-absolute", `[/no/such/program]`, `fork/exec /no/such/program: no such file or directory`},
 		{"absent-relative", `[./absent.sh]`, `fork/exec ./absent.sh: no such file or directory`},
 		{"empty", `[""]`, `exec: no command`},
+		{"dot", `[.]`, `exec: ".": executable file not found in $PATH`},
+		{"below-file", `[script.sh/x]`, `fork/exec script.sh/x: not a directory`},
+		{"long", "[./" + strings.Repeat("n", 256) + "]", "fork/exec ./" + strings.Repeat("n", 256) + ": file name too long"},
 		{"directory", `[./directory]`, `fork/exec ./directory: permission denied`},
 		// The mode of the script was not kept.
 		{"not-executable", `[./script.sh]`, `fork/exec ./script.sh: permission denied`},
@@ -108,12 +113,20 @@ func TestAProgramThatCannotBeStartedIsNamed(t *testing.T) {
 
 func TestAnAppDirectoryThatIsNotOneIsNoticed(t *testing.T) {
 	d := plugin.Shell("cat", "cat app.yaml")
-	archive := tree.Archive(tree.Entry{Name: "file", Body: "x"})
+	archive := tree.Archive(tree.Entry{Name: "file", Body: "x"}, link("circle", "circle"), link("dangling", "absent"))
 	onEach(t, func(t *testing.T, s subject) {
-		_, err := s.raw(t, d, client.Generate, client.Whole("absent", archive)...)
-		refusedLike(t, s, err, codes.Unknown, generating+"fork/exec ANYsh: no such file or directory")
-		_, err = s.raw(t, d, client.Generate, client.Whole("file", archive)...)
-		refusedLike(t, s, err, codes.Unknown, generating+"fork/exec ANYsh: not a directory")
+		for path, cause := range map[string]string{
+			"absent":                   "no such file or directory",
+			"dangling":                 "no such file or directory",
+			"\xff":                     "no such file or directory",
+			"file":                     "not a directory",
+			"circle":                   "too many levels of symbolic links",
+			strings.Repeat("n", 256):   "file name too long",
+			strings.Repeat("n/", 2100): "file name too long",
+		} {
+			_, err := s.raw(t, d, client.Generate, client.Whole(path, archive)...)
+			refusedLike(t, s, err, codes.Unknown, generating+"fork/exec ANYsh: "+cause)
+		}
 	}, d)
 }
 
@@ -121,14 +134,14 @@ func TestAPathOutsideTheRepositoryIsIllegal(t *testing.T) {
 	d := announcing("cat", "{static: [{name: a}]}")
 	archive := tree.Archive(tree.Entry{Name: "app.yaml", Body: "kind: App\n"})
 	onEach(t, func(t *testing.T, s subject) {
-		for _, path := range []string{"..", "../out-of-bounds", "a/../../b", "../../../../etc"} {
+		for _, path := range []string{"..", "/..", "../out-of-bounds", "a/../../b", "../../../../etc"} {
 			for _, method := range []client.Method{client.Generate, client.Parameters} {
 				_, err := s.raw(t, d, method, client.Whole(path, archive)...)
 				refused(t, s, err, codes.Unknown, "illegal appPath: out of workDir bound")
 			}
 		}
 		// An absolute path is below the root, and `..` is allowed inside.
-		for _, path := range []string{"/", "", "a/..", "./"} {
+		for _, path := range []string{"/", "", "//", "a/..", "app.yaml/..", "/a/../.", "./"} {
 			if _, err := s.raw(t, d, client.Generate, client.Whole(path, archive)...); err != nil {
 				t.Errorf("path %q: expected manifests, got the error %v", path, err)
 			}

@@ -9,6 +9,7 @@ import (
 	"cmp-supervisor/tests/interop/internal/tree"
 
 	plugins "github.com/argoproj/argo-cd/v3/cmpserver/apiclient"
+	"google.golang.org/grpc/codes"
 )
 
 func TestInitRunsBeforeGenerateInTheSameDirectory(t *testing.T) {
@@ -185,6 +186,20 @@ parameters: {dynamic: {command: [sh, -c, 'printf "[{\"name\":\"%s\"}]" "$FOO"']}
 		matched(t, s, d, repo, true)
 		matched(t, s, d, with(repo, "FOO="), false)
 		announced(t, s, d, repo, "a=b c")
+	}, d)
+}
+
+func TestAnEnvironmentThatNoProgramCanHaveIsAnError(t *testing.T) {
+	d := plugin.Shell("env", "true")
+	archive := tree.Archive(file("x", "x"))
+	onEach(t, func(t *testing.T, s subject) {
+		for want, entry := range map[string]*plugins.EnvEntry{
+			"exec: environment variable contains NUL": {Name: "NUL", Value: "a\x00b"},
+			"fork/exec ANYsh: argument list too long": {Name: "LONG", Value: strings.Repeat("x", 128<<10)},
+		} {
+			_, err := s.raw(t, d, client.Generate, client.Whole(".", archive, entry)...)
+			refusedLike(t, s, err, codes.Unknown, generating+want)
+		}
 	}, d)
 }
 

@@ -3,6 +3,7 @@ package interop
 import (
 	"archive/tar"
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 
@@ -138,7 +139,15 @@ func TestHowAnArchiveIsCutDoesNotMatter(t *testing.T) {
 		withEmpty = append(withEmpty, chunk, client.Chunk(nil))
 	}
 	large := tree.Archive(tree.Entry{Name: "app.yaml", Body: "kind: App\n"}, tree.Entry{Name: "noise", Body: string(pseudoRandom(5 << 20))})
+	sized := func(bytes int64) []client.Message {
+		whole := client.Whole(".", appArchive)
+		whole[0].GetMetadata().Size_ = bytes
+		return whole
+	}
 	cases := map[string][]client.Message{
+		"a size below zero":    sized(-1),
+		"a size that is wrong": sized(1),
+		"a size of exabytes":   sized(math.MaxInt64),
 		"one byte each":        append([]client.Message{metadata}, client.Chunks(appArchive, 1)...),
 		"one piece":            append([]client.Message{metadata}, client.Chunks(appArchive, len(appArchive))...),
 		"empty pieces between": withEmpty,

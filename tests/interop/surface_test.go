@@ -33,6 +33,8 @@ func TestTheConfigurationIsTold(t *testing.T) {
 		{discovering("glob", `{find: {glob: x}}`), true, false},
 		{discovering("command", `{find: {command: [x]}}`), true, false},
 		{discovering("only-args", `{find: {args: [x]}}`), false, false},
+		{discovering("nameless-command", `{find: {command: ['']}}`), true, false},
+		{discovering("space", `{fileName: ' '}`), true, false},
 		{discovering("empty-command", `{find: {command: []}}`), false, false},
 		{plugin.Shell("none", "true"), false, false},
 		{plugin.Definition{Name: "credentials", Spec: "provideGitCreds: true\ngenerate: {command: [x]}"}, false, true},
