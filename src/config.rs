@@ -22,6 +22,7 @@ mod serve;
 mod source;
 mod status;
 mod target;
+mod unread;
 mod validate;
 mod value;
 
@@ -52,6 +53,7 @@ pub use self::{
     source::with_variable,
     status::Status,
     target::Target,
+    unread::unread,
     validate::{Explain, ReportFormat, Validate},
     value::{
         Http, Isolation, LogFormat, OutputFormat, Ports, RequestCgroups, TextFormat, UidRange,
@@ -67,13 +69,14 @@ const PEER_CONFIG: &str = "/home/argocd/cmp-server/config";
 const PEER_FILE: &str = "plugin.yaml";
 
 /// Names that begin with this are the supervisor's own and no plugin's.
-const OWN_PREFIX: &[u8] = b"CMP_SUPERVISOR_";
+const OWN_PREFIX: &str = "CMP_SUPERVISOR_";
 
 /// The variables that plugins may see, as `NAME=VALUE`.
 #[must_use]
 pub fn inherited() -> Vec<Bytes> {
     let is_hidden = |name: &OsString| {
-        name.as_bytes().starts_with(OWN_PREFIX) || otlp::CREDENTIALS.iter().any(|own| name == own)
+        name.as_bytes().starts_with(OWN_PREFIX.as_bytes())
+            || otlp::CREDENTIALS.iter().any(|own| name == own)
     };
     let visible = env::vars_os().filter(|(name, _)| !is_hidden(name));
     visible.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat().into()).collect()

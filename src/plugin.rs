@@ -38,4 +38,5 @@ pub use manifest::{InvalidManifest, Step, read_announcements, schema};
 pub use name::{DEFAULT_SOCKET_DIR, InvalidName, MAX_SOCKET_PATH, PluginName, SOCKET_SUFFIX};
 pub use place::{Part, Place};
 pub use problem::Problem;
+pub(crate) use suggestion::nearest;
 pub use variable::VariablePattern;

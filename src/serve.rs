@@ -173,6 +173,9 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     for reason in config.misread() {
         warn!(reason, "a variable cannot be read: its default applies");
     }
+    for reason in config::unread() {
+        warn!(reason, "a variable is named like a setting but is none, so it has no effect");
+    }
     if !config.without_effect.is_empty() {
         let settings = config.without_effect.join(", ");
         warn!(settings, "these are accepted as by argocd-cmp-server, but have no effect");

@@ -4,7 +4,7 @@
 const MAX_WORD: usize = 40;
 
 /// The word most similar to `text`. At most a third of its letters may differ.
-pub(super) fn nearest<'w>(text: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+pub(crate) fn nearest<'w>(text: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let text = text.to_lowercase();
     let scored = words.into_iter().map(|word| (distance(&text, &word.to_lowercase()), word));
     let (distance, word) = scored.min_by_key(|(distance, _)| *distance)?;

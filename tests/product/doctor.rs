@@ -178,6 +178,14 @@ fn every_limit_that_can_be_set_is_shown() {
 }
 
 #[test]
+fn a_misspelt_variable_is_a_warning() {
+    let mut command = Command::new(PROGRAM);
+    command.env("CMP_SUPERVISOR_HTPP", "off");
+    let found = findings(&Place::new("sh").examine_with(command, "none"));
+    assert!(has(&found, "warning", "HTPP: did you mean CMP_SUPERVISOR_HTTP?"), "{found:#?}");
+}
+
+#[test]
 fn doctor_leaves_no_files() {
     let place = Place::new("sh");
     place.examine("auto");

@@ -5,6 +5,7 @@ use std::fs;
 use cmp_procfs::{Fields, IdRange};
 
 use super::Check;
+use crate::config;
 
 /// Numbers of capabilities in `linux/capability.h`.
 const KILL: u32 = 5;
@@ -60,7 +61,13 @@ pub(super) fn look() -> Vec<Check> {
     });
     checks.extend(user_namespace());
     checks.extend(oom_score());
+    checks.extend(config::unread().iter().map(|variable| unread(variable)));
     checks
+}
+
+/// Tells of a variable without effect.
+fn unread(variable: &str) -> Check {
+    Check::warning(format!("a variable has no effect: {variable}")).remedy("rename or remove it")
 }
 
 /// Checks how much the kernel prefers requests when it must kill a process.
