@@ -26,7 +26,10 @@ use super::{
 const MAX_FOUND: usize = 20;
 
 /// Endings of options that take a secret.
-const SECRETS: [&str; 5] = ["password", "passwd", "token", "secret", "apikey"];
+const SECRETS: [&str; 6] = ["password", "passwd", "passphrase", "token", "secret", "apikey"];
+
+/// Last words of such options. At the end of other words they mean nothing: `--bypass`.
+const SECRET_WORDS: [&str; 3] = ["pass", "pat", "pwd"];
 
 const INCOMPLETE: &str = "the output is then incomplete, and with automated pruning Argo CD deletes \
                           the missing resources";
@@ -247,9 +250,11 @@ fn shell(
 /// Warns of the first word that contains a secret.
 fn secret(words: &[Word<'_>], locator: &Locator<'_>) -> Option<Diagnostic> {
     let is_name = |name: &str| {
+        let name = name.to_ascii_lowercase();
         let bare: String = name.chars().filter(char::is_ascii_alphabetic).collect();
-        let bare = bare.to_ascii_lowercase();
-        name.starts_with("--") && SECRETS.iter().any(|secret| bare.ends_with(secret))
+        let is_secret = || SECRETS.iter().any(|secret| bare.ends_with(secret));
+        let last = || name.rsplit(['-', '_']).next().unwrap_or_default();
+        name.starts_with("--") && (is_secret() || SECRET_WORDS.contains(&last()))
     };
     let is_plain = |text: &str| {
         let text = text.trim_start_matches(['"', '\'']);

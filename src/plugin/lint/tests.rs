@@ -92,7 +92,18 @@ fn what_only_a_shell_understands_is_reported_outside_one() {
 fn secrets_in_a_definition_are_reported() {
     assert_eq!(generate("[helm, --password=hunter2]"), ["CMP0309 6:21"]);
     assert_eq!(generate("[sh, -c, 'vault login --token s.abc']"), ["CMP0309 6:36"]);
-    for fine in ["--password=$P", "--token-file=/x", "--secret, $X", "password"] {
+    for secret in ["--pass=hunter2", "--git-pat, ghp_abc", "--DB_PWD=hunter2"] {
+        assert_eq!(generate(&format!("[helm, {secret}]")), ["CMP0309 6:21"], "{secret}");
+    }
+    for fine in [
+        "--password=$P",
+        "--token-file=/x",
+        "--secret, $X",
+        "password",
+        "--bypass=all",
+        "--pass-credentials",
+        "--patch=a.yaml",
+    ] {
         assert!(generate(&format!("[helm, {fine}]")).is_empty(), "{fine}");
     }
 }

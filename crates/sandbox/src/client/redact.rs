@@ -29,6 +29,12 @@ const CREDENTIALS: [&str; 11] = [
     HEADER,
 ];
 
+/// Last words of such names. Elsewhere they are parts of other words: `PATH`, `COMPASS`.
+const LAST_WORDS: [&str; 3] = ["PASS", "PAT", "PWD"];
+
+/// The variable of the current directory.
+const CURRENT: &str = "PWD";
+
 /// End of names of variables that hold a header of HTTP.
 const HEADER: &str = "AUTH_HEADER";
 
@@ -195,7 +201,9 @@ fn credential(entry: &[u8]) -> Option<&[u8]> {
 #[must_use]
 pub fn suggests_credential(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    let speaks = CREDENTIALS.iter().any(|word| name.contains(word));
+    let is_last = |word: &&str| name != CURRENT && name.rsplit('_').next() == Some(word);
+    let speaks =
+        CREDENTIALS.iter().any(|word| name.contains(word)) || LAST_WORDS.iter().any(is_last);
     speaks && !REFERENCES.iter().any(|end| name.ends_with(end))
 }
 
@@ -259,6 +267,26 @@ mod tests {
     fn values_of_credentials_are_masked_everywhere() {
         let redactor = redactor(&["GIT_PASSWORD=hunter22", "ARGOCD_ENV_api_token=a=b=c=d"]);
         assert_eq!(redactor.text("a hunter22, hunter22b a=b=c=d"), "a ***, ***b ***");
+    }
+
+    #[test]
+    fn short_words_count_only_as_the_last_one() {
+        for name in ["PASS", "PAT", "DB_PASS", "ARGOCD_ENV_github_pat", "MYSQL_PWD"] {
+            assert!(suggests_credential(name), "{name}");
+        }
+        for name in [
+            "PATH",
+            "PWD",
+            "OLDPWD",
+            "COMPASS",
+            "BYPASS",
+            "JSON_PATCH",
+            "GIT_ASKPASS",
+            "PASS_ARGS",
+            "PAT_USER",
+        ] {
+            assert!(!suggests_credential(name), "{name}");
+        }
     }
 
     #[test]
