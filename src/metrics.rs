@@ -30,7 +30,7 @@ use self::{
     applications::Applications,
     family::family,
     openmetrics::Exemplars,
-    plugins::Infos,
+    plugins::Defined,
     queue::Queues,
     requests::BUILD_INFO,
     series::{PluginSeries, Series},
@@ -59,7 +59,7 @@ pub struct Metrics {
     /// The series of one plugin in [`PluginMetrics`], and those of no plugin elsewhere.
     series: Series,
     plugins: PluginSeries,
-    infos: Infos,
+    defined: Defined,
     queues: Queues,
     applications: Applications,
     exemplars: Exemplars,
@@ -93,7 +93,7 @@ impl Metrics {
         let metrics = Self {
             series: Series::new(),
             plugins: PluginSeries::default(),
-            infos: Infos::default(),
+            defined: Defined::default(),
             queues: Queues::default(),
             applications: Applications::default(),
             exemplars: Exemplars::default(),
@@ -119,7 +119,7 @@ impl Metrics {
         self.read_process();
         let now = Instant::now();
         let pages: Vec<_> = self.shown(now).map(|series| series.handle.render()).collect();
-        page::joined(&pages, &FAMILIES) + &self.infos.page() + &self.applications.page(now)
+        page::joined(&pages, &FAMILIES) + &self.defined.page() + &self.applications.page(now)
     }
 
     /// The same in the format OpenMetrics, with traces as examples of durations.

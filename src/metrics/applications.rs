@@ -6,12 +6,11 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::Write as _,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use super::{Dimension, Family, Kind, Metrics, PluginMetrics, family, page::escaped};
+use super::{Dimension, Family, Kind, Metrics, PluginMetrics, family, page::block};
 
 pub(super) static CPU: Family = family(
     ("argocd_cmp_application_cpu_seconds_total", Kind::SecondsCounter),
@@ -154,17 +153,9 @@ impl Applications {
         }
         table.known.retain(|_, known| now.saturating_duration_since(known.at) < FORGOTTEN);
         for (family, value_of) in SHOWN {
-            let (name, about, word) = (family.name, family.about, family.kind.word());
-            // Writing to a String cannot fail.
-            let _ = writeln!(page, "# HELP {name} {about}\n# TYPE {name} {word}");
-            for ((plugin, application), sum) in table.shown() {
-                let labels = [plugin, application].map(escaped);
-                let labels = family.labels.iter().zip(labels);
-                let labels = labels.map(|(label, value)| format!("{}=\"{value}\"", label.name()));
-                let labels = labels.collect::<Vec<_>>().join(",");
-                let value = value_of(sum);
-                let _ = writeln!(page, "{name}{{{labels}}} {value}");
-            }
+            let samples = table.shown();
+            let samples = samples.map(|((plugin, name), sum)| (vec![plugin, name], value_of(sum)));
+            page += &block(family, samples);
         }
         page
     }

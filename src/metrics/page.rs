@@ -1,6 +1,9 @@
 //! The page for Prometheus, made of the pages of several recorders.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::BTreeMap,
+    fmt::{Display, Write as _},
+};
 
 use super::family::{Family, Kind};
 
@@ -33,6 +36,22 @@ pub(super) fn joined(pages: &[String], families: &[&Family]) -> String {
         joined.push('\n');
     }
     joined
+}
+
+/// The part of a page with one family, whose samples have the values of its labels.
+pub(super) fn block<'s, V: Display>(
+    family: &Family,
+    samples: impl Iterator<Item = (Vec<&'s str>, V)>,
+) -> String {
+    let Family { name, kind, labels, about } = family;
+    let mut block = format!("# HELP {name} {about}\n# TYPE {name} {}\n", kind.word());
+    for (values, value) in samples {
+        let labels = labels.iter().zip(values);
+        let labels = labels.map(|(l, value)| format!("{}=\"{}\"", l.name(), escaped(value)));
+        // Writing to a String cannot fail.
+        let _ = writeln!(block, "{name}{{{}}} {value}", labels.collect::<Vec<_>>().join(","));
+    }
+    block
 }
 
 /// A value of a label, as the page has it.

@@ -2,13 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::Write as _,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use metrics::Label;
-
-use super::{Dimension, DiscoveryKind, Family, Kind, Metrics, family, page::escaped};
+use super::{Dimension, DiscoveryKind, Family, Kind, Metrics, family, page::block};
 
 pub(super) static PLUGIN_UP: Family = family(
     ("argocd_cmp_plugin_up", Kind::Gauge),
@@ -32,41 +29,50 @@ pub struct PluginInfo {
     pub hash: String,
 }
 
-/// The definitions of plugins. They are not in the recorder, which cannot forget the
-/// labels of an earlier definition. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Infos(Arc<Mutex<BTreeMap<String, PluginInfo>>>);
+/// The state and the definition of a plugin that is defined.
+#[derive(Debug, Default)]
+struct Known {
+    up: Option<bool>,
+    info: Option<PluginInfo>,
+}
 
-impl Infos {
+/// The plugins that are defined. They are not in the recorder, which cannot forget the labels
+/// of an earlier definition, and shows series of removed plugins for some minutes: a removed
+/// plugin is neither up nor down. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Defined(Arc<Mutex<BTreeMap<String, Known>>>);
+
+impl Defined {
     pub(super) fn page(&self) -> String {
-        let infos = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (name, about) = (PLUGIN_INFO.name, PLUGIN_INFO.about);
-        let mut page = format!("# HELP {name} {about}\n# TYPE {name} gauge\n");
-        for (plugin, PluginInfo { file, discovery, hash }) in infos.iter() {
-            let values = [plugin, file, discovery.as_str(), hash];
-            let labels = PLUGIN_INFO.labels.iter().zip(values);
-            let labels = labels.map(|(l, value)| format!("{}=\"{}\"", l.name(), escaped(value)));
-            // Writing to a String cannot fail.
-            let _ = writeln!(page, "{name}{{{}}} 1", labels.collect::<Vec<_>>().join(","));
-        }
-        page
+        let known = self.known();
+        let ups = known
+            .iter()
+            .filter_map(|(plugin, known)| Some((vec![plugin.as_str()], u8::from(known.up?))));
+        let infos = known.iter().filter_map(|(plugin, known)| {
+            let PluginInfo { file, discovery, hash } = known.info.as_ref()?;
+            Some((vec![plugin.as_str(), file, discovery.as_str(), hash], 1))
+        });
+        block(&PLUGIN_UP, ups) + &block(&PLUGIN_INFO, infos)
     }
 
     pub(super) fn forget(&self, plugin: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(plugin);
+        self.known().remove(plugin);
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Metrics {
     /// Sets whether the plugin's socket answers and its programs exist.
     pub fn plugin_up(&self, plugin: &str, up: bool) {
-        self.of(plugin).flag(&PLUGIN_UP, &[Label::new("plugin", plugin.to_owned())], up);
+        self.defined.known().entry(plugin.to_owned()).or_default().up = Some(up);
     }
 
     /// Sets the definition of a plugin.
     pub fn plugin_info(&self, plugin: &str, info: PluginInfo) {
-        let mut infos = self.infos.0.lock().unwrap_or_else(PoisonError::into_inner);
-        infos.insert(plugin.to_owned(), info);
+        self.defined.known().entry(plugin.to_owned()).or_default().info = Some(info);
     }
 }
 
@@ -75,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plugin_has_one_definition_until_it_is_gone() {
+    fn a_plugin_has_one_definition_and_is_up_until_it_is_gone() {
         let metrics = Metrics::new();
         let info = |hash: &str| PluginInfo {
             file: "a \"b\".yaml".to_owned(),
@@ -84,10 +90,17 @@ mod tests {
         };
         metrics.plugin_info("p", info("aa"));
         metrics.plugin_info("p", info("bb"));
+        metrics.plugin_up("p", true);
+        drop(metrics.plugin("p"));
         let page = metrics.render();
         let line = r#"argocd_cmp_plugin_info{plugin="p",file="a \"b\".yaml",discovery="glob",hash="bb"} 1"#;
         assert!(page.contains(line) && !page.contains("\"aa\""), "{page}");
+        assert!(page.contains("argocd_cmp_plugin_up{plugin=\"p\"} 1\n"), "{page}");
         metrics.plugin_gone("p");
-        assert!(!metrics.render().contains("argocd_cmp_plugin_info{"));
+        let page = metrics.render();
+        for name in ["argocd_cmp_plugin_info{", "argocd_cmp_plugin_up{"] {
+            assert!(!page.contains(name), "{page}");
+        }
+        assert!(page.contains("argocd_cmp_requests_waiting{plugin=\"p\"} 0\n"), "{page}");
     }
 }

@@ -201,7 +201,7 @@ impl Metrics {
     /// Removes the series of a removed plugin after some minutes.
     pub fn plugin_gone(&self, plugin: &str) {
         self.plugin_state(plugin, None);
-        self.infos.forget(plugin);
+        self.defined.forget(plugin);
         self.plugins.end(plugin, Instant::now());
         // Last: a request that ends later finds the plugin gone.
         self.applications.forget(plugin);

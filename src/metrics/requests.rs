@@ -220,9 +220,7 @@ impl PluginMetrics {
     /// appear with their first sample, because each has twenty lines.
     pub(super) fn initialise(&self) {
         let plugin = [self.label()];
-        for gauge in [&super::plugins::PLUGIN_UP, &super::queue::WAITING] {
-            self.metrics.gauge(gauge, &plugin).increment(0.0);
-        }
+        self.metrics.gauge(&super::queue::WAITING, &plugin).increment(0.0);
         for counter in [&EMPTY, &ENCRYPTED, &NOT_STARTED] {
             self.metrics.counter(counter, &plugin).absolute(0);
         }
