@@ -1,6 +1,9 @@
 //! The volume of the work directory.
 
-use std::path::{self, Path};
+use std::{
+    io,
+    path::{self, Path},
+};
 
 use rustix::fs::statfs;
 use serde::{Deserialize, Serialize};
@@ -29,12 +32,16 @@ pub struct Volume {
 
 impl Volume {
     /// Reads the volume of a directory, or of the first existing one above it.
-    /// A volume in memory without a size of its own can take all `memory`.
     pub(super) fn read(directory: &Path, memory: u64) -> Self {
         let path = path::absolute(directory).unwrap_or_else(|_empty| directory.to_owned());
-        let Some(about) = path.ancestors().find_map(|path| statfs(path).ok()) else {
-            return Self::unknown();
-        };
+        let volume = path.ancestors().find_map(|path| Self::of(path, memory).ok());
+        volume.unwrap_or_else(Self::unknown)
+    }
+
+    /// Reads the volume of an existing path. One in memory without a size of its own can take
+    /// all `memory`.
+    pub fn of(path: &Path, memory: u64) -> io::Result<Self> {
+        let about = statfs(path)?;
         let in_memory = u64::try_from(about.f_type).is_ok_and(|kind| IN_MEMORY.contains(&kind));
         let block = u64::try_from(about.f_bsize).unwrap_or_default();
         let bytes = |blocks: u64| blocks.saturating_mul(block);
@@ -43,13 +50,13 @@ impl Volume {
             size => (size, bytes(about.f_bavail)),
         };
         let counts = about.f_files > 0;
-        Self {
+        Ok(Self {
             in_memory,
             size,
             free,
             inodes: counts.then_some(about.f_files),
             free_inodes: counts.then_some(about.f_ffree),
-        }
+        })
     }
 
     /// A directory that cannot be read: nothing is known to fit.

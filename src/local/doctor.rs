@@ -33,8 +33,8 @@ pub async fn doctor(options: &Serve, format: TextFormat) -> Result<(), LocalErro
             (true, Tier::Namespaces, 0)
         }
     };
-    let (budget, resources) = limits::container(options).await;
-    checks.add(Section::Places, places::look(options, &budget).await);
+    let (container, budget, resources) = limits::container(options).await;
+    checks.add(Section::Places, places::look(options, &budget, container.memory.amount).await);
     checks.add(Section::Plugins, tools::look(options, tier, landlock).await);
     checks.add(Section::Container, resources);
     checks.add(Section::Limits, limits::look(options, &budget));

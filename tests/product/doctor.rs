@@ -149,6 +149,21 @@ fn a_read_only_mount_is_a_failure_whatever_its_mode() {
 }
 
 #[test]
+fn a_volume_without_a_size_is_memory_and_as_large_as_it() {
+    if !rustix::process::geteuid().is_root() {
+        skip("only root mounts");
+        return;
+    }
+    let place = Place::new("sh");
+    let script = "mount -t ramfs none work && exec \"$0\" \"$@\"";
+    let mut command = Command::new("unshare");
+    command.current_dir(place.0.path()).args(["--mount", "sh", "-c", script, PROGRAM]);
+    let found = findings(&place.examine_with(command, "none"));
+    assert!(has(&found, "fine", "work is in memory with "), "{found:#?}");
+    assert!(!has(&found, "warning", "more than the free space"), "{found:#?}");
+}
+
+#[test]
 fn each_missing_path_in_sandbox_read_is_a_failure_beside_missing_tools() {
     let place = Place::new("no-such-tool");
     let definition = fs::read_to_string(place.at("plugins.d/tool.yaml")).unwrap();

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Limits of the container and what follows from them.
-pub(super) async fn container(options: &Serve) -> (Budget, Vec<Check>) {
+pub(super) async fn container(options: &Serve) -> (Container, Budget, Vec<Check>) {
     raise_descriptors();
     let work = options.work_dir();
     let subject = format!("the volume of {}", work.display());
@@ -36,7 +36,7 @@ pub(super) async fn container(options: &Serve) -> (Budget, Vec<Check>) {
     };
     checks.extend(budget.warnings.iter().map(warning));
     checks.push(killed_together(is_killed_together()));
-    (budget, checks)
+    (container, budget, checks)
 }
 
 /// Tells which processes the kernel kills if the container has no memory left.

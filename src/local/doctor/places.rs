@@ -6,17 +6,15 @@ use std::{
     path::{self, Path, PathBuf},
 };
 
-use rustix::fs::{Access, StatVfsMountFlags, access, statfs, statvfs};
+use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
 
 use super::{Check, answer::checks};
 use crate::{
     budget::Budget,
     config::Serve,
+    container::Volume,
     loader::{Snapshot, static_mounts},
 };
-
-/// `TMPFS_MAGIC` of statfs(2).
-const IN_MEMORY: u64 = 0x0102_1994;
 
 const MIB: u64 = 1 << 20;
 
@@ -25,7 +23,8 @@ const READ: u32 = 0o4;
 const ENTER: u32 = 0o1;
 const WRITE: u32 = 0o2;
 
-pub(super) async fn look(options: &Serve, budget: &Budget) -> Vec<Check> {
+/// Looks at the directories of a container with this memory.
+pub(super) async fn look(options: &Serve, budget: &Budget, memory: u64) -> Vec<Check> {
     let (uid, largest) = (options.run_as_uid, budget.each.repository.amount);
     let mut checks = Vec::new();
     let places = options.places();
@@ -41,7 +40,7 @@ pub(super) async fn look(options: &Serve, budget: &Budget) -> Vec<Check> {
     checks.extend(mounts.iter().map(|mount| Check::warning(mount.to_string())));
     let look = move |path: &Path| vec![sockets(path, uid)];
     checks.extend(at("sockets", options.socket_dir(), look).await);
-    checks.extend(at("work", options.work_dir(), move |path| work(path, largest)).await);
+    checks.extend(at("work", options.work_dir(), move |path| work(path, largest, memory)).await);
     for path in options.read.clone() {
         checks.extend(at("read", path, |path| read(path).into_iter().collect()).await);
     }
@@ -136,29 +135,26 @@ pub(super) fn present(path: &Path) -> PathBuf {
     path.ancestors().find(|above| above.exists()).unwrap_or(&path).to_owned()
 }
 
-fn work(path: &Path, largest: Option<u64>) -> Vec<Check> {
+fn work(path: &Path, largest: Option<u64>, memory: u64) -> Vec<Check> {
     let shown = path.display();
     if let Some(reason) = read_only(path) {
         let remedy = "mount an emptyDir there without `readOnly: true`, or set --work-dir";
         return vec![Check::failure(format!("work: {reason}")).remedy(remedy)];
     }
-    let about = match statfs(present(path)) {
+    let volume = present(path);
+    let Volume { in_memory, free, .. } = match Volume::of(&volume, memory) {
         Ok(about) => about,
         Err(error) => {
             let text = format!("work: {shown}: {error}");
             return vec![Check::failure(text).remedy("mount an emptyDir, or set --work-dir")];
         }
     };
-    let in_memory = u64::try_from(about.f_type).is_ok_and(|kind| kind == IN_MEMORY);
-    let block = u64::try_from(about.f_bsize).unwrap_or_default();
-    let free = about.f_bavail.saturating_mul(block);
     let place = if in_memory { "in memory" } else { "on a disk" };
     let mut checks = Vec::new();
     if !path.exists() {
         let text = format!("work: {shown} is missing; `serve` will create it");
         checks.push(Check::warning(text).remedy("mount an emptyDir there, or set --work-dir"));
     }
-    let volume = present(path);
     let text = format!("work: {} is {place} with {} MiB free", volume.display(), free / MIB);
     checks.push(if in_memory {
         Check::fine(text)
@@ -216,7 +212,7 @@ mod tests {
     fn a_missing_work_directory_is_told_first_and_nothing_is_said_of_its_content() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("missing");
-        let checks = work(&path, None);
+        let checks = work(&path, None, 0);
         let [missing, volume] = &checks[..] else { panic!("{checks:?}") };
         assert!(missing.text.starts_with(&format!("work: {} is missing", path.display())));
         let start = format!("work: {} is ", directory.path().display());
