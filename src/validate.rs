@@ -117,9 +117,10 @@ impl Validation {
     }
 }
 
-/// Names and contents of all files at these paths.
+/// Names and contents of all files at these paths, without the ignored entries of directories.
 pub(crate) fn texts(paths: &[PathBuf]) -> Vec<(String, input::Content)> {
-    input::collect(paths).into_iter().map(Input::into_text).collect()
+    let inputs = input::collect(paths).into_iter();
+    inputs.filter(|input| input.kind != InputKind::Ignored).map(Input::into_text).collect()
 }
 
 /// Warnings about programs that this machine lacks.

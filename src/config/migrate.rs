@@ -28,7 +28,7 @@ Examples:
   cmp-supervisor migrate repo-server-patch.yaml plugins/*.yaml --profile restricted
   cmp-supervisor migrate values.yaml --check apps/shop > cmp-supervisor-values.yaml")]
 pub struct Migrate {
-    /// Files with manifests or chart values, or - for standard input
+    /// Files with manifests or chart values, directories of such files, or - for standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub paths: Vec<PathBuf>,
     /// Definition of a sidecar that has it in its image, as CONTAINER=FILE

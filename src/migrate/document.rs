@@ -42,3 +42,20 @@ fn flatten(value: Value, found: &mut Vec<Value>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn other_files_of_a_directory_are_left_out() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("README.md"), "# Not YAML: [").unwrap();
+        let empty = read(&[directory.path().to_owned()]).unwrap_err().to_string();
+        assert!(empty.contains("no .yaml, .yml or .json file in this directory"), "{empty}");
+        fs::write(directory.path().join("a.yaml"), "kind: A\n---\nkind: B\n").unwrap();
+        assert_eq!(read(&[directory.path().to_owned()]).unwrap().len(), 2);
+    }
+}
