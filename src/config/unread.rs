@@ -2,9 +2,10 @@
 
 use std::env;
 
-use clap::{Args, Command};
-
-use super::{Application, OWN_PREFIX, Serve};
+use super::{
+    OWN_PREFIX,
+    source::{flags, variable},
+};
 use crate::plugin::nearest;
 
 /// Each variable that begins as ours and belongs to no flag, with the name that is
@@ -16,9 +17,8 @@ pub fn unread() -> Vec<String> {
 }
 
 fn unknown(names: impl Iterator<Item = String>) -> Vec<String> {
-    let known = known();
     let ours = |name: &str| name.strip_prefix(OWN_PREFIX).map(str::to_owned);
-    let known: Vec<_> = known.iter().filter_map(|name| ours(name)).collect();
+    let known: Vec<_> = flags().filter_map(|flag| ours(&variable(&flag)?)).collect();
     let rests = names.filter_map(|name| ours(&name));
     let rests = rests.filter(|rest| !known.contains(rest) && !is_service(rest));
     let told = |rest: String| match nearest(&rest, known.iter().map(String::as_str)) {
@@ -26,13 +26,6 @@ fn unknown(names: impl Iterator<Item = String>) -> Vec<String> {
         None => format!("{OWN_PREFIX}{rest}: `cmp-supervisor serve --help` names the variables"),
     };
     rests.map(told).collect()
-}
-
-/// The variables of all flags.
-fn known() -> Vec<String> {
-    let commands = [Serve::augment_args, Application::augment_args].map(|of| of(Command::new("")));
-    let flags = commands.iter().flat_map(Command::get_arguments);
-    flags.filter_map(|flag| Some(flag.get_env()?.to_str()?.to_owned())).collect()
 }
 
 /// True for the rest of a variable that Kubernetes sets for a Service whose name begins with
@@ -64,8 +57,8 @@ mod tests {
 
     #[test]
     fn variables_of_flags_and_those_of_others_are_not_told() {
-        for name in known() {
-            assert_eq!(told(&name), None);
+        for flag in flags() {
+            assert_eq!(variable(&flag).and_then(|name| told(&name)), None, "{flag}");
         }
         for name in [
             "PATH",
