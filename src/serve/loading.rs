@@ -9,6 +9,7 @@ use tracing::warn;
 use super::{NotServing, paths::warn_of_static_mounts, setup};
 use crate::{
     config::{self, Serve},
+    event::TOLD,
     hidden::Watched,
     loader::Loader,
     metrics::Metrics,
@@ -46,7 +47,9 @@ fn start_empty(config: &Serve, state: &watch::Sender<State>) -> Result<(), NotSe
     if config.single.is_some() {
         return Err(NotServing::Definition);
     }
-    warn!(directory = %config.plugins_dir.display(), "no plugin is defined yet: nothing is served");
+    // The verbs that start a private supervisor tell it themselves, with the user's directory.
+    let directory = config.plugins_dir.display();
+    warn!(target: TOLD, %directory, "no plugin is defined yet: nothing is served");
     Ok(())
 }
 

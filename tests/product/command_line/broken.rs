@@ -60,6 +60,21 @@ fn rendered(name: &str, set: impl FnOnce(&mut Command, &Path)) -> (String, Optio
 }
 
 #[test]
+fn a_directory_without_definitions_is_named_as_the_user_named_it() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("app.txt"), "x").unwrap();
+    for verb in ["render", "match", "params"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+        command.args([verb, "--isolation", "none", "--plugins-dir"]).args([place.path(); 2]);
+        let output = command.output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        let told = format!("error: no plugin in {}: add a definition", place.path().display());
+        assert!(error.contains(&told) && !error.contains("nothing is served"), "{verb}: {error}");
+        assert_eq!(output.status.code(), Some(1), "{verb}");
+    }
+}
+
+#[test]
 fn a_temporary_directory_that_cannot_be_used_is_named_with_its_variable() {
     let (error, code) = rendered("good", |command, _| {
         command.env("TMPDIR", "/no/such");
