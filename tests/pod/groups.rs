@@ -101,6 +101,11 @@ impl Groups {
         fs::write(self.file(hierarchy, file), value).unwrap();
     }
 
+    /// Limits the processes of the Pod, which its container does not see.
+    pub(crate) fn limit_pod(&self, processes: &str) {
+        fs::write(self.of_pod("pids").join("pids.max"), processes).unwrap();
+    }
+
     /// Uses more memory in the container than it has, by a process that the kernel
     /// then kills.
     pub(crate) fn run_out_of_memory(&self) {

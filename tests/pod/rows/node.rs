@@ -1,4 +1,4 @@
-//! Processes elsewhere on the node.
+//! Processes elsewhere on the node, and limits that a container does not see.
 
 use std::{
     io::Read,
@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{container::Container, plugin::Plugin};
+use crate::{container::Container, plugin::Plugin, running::Running};
 
 /// UID of the supervisor, and of commands in the tier `landlock`.
 const USER: u32 = 999;
@@ -35,5 +35,33 @@ fn threads_of_others_with_the_same_user_do_not_count() {
     for answer in answers {
         assert_eq!(answer.unwrap(), [r#"{"a":1}"#]);
     }
+    pod.assert_baseline();
+}
+
+/// Most processes of the Pod: fewer than a crowd, and more than the supervisor needs.
+const MOST: &str = "60";
+
+/// The kernel refuses the process that would kill what the first command has left.
+#[test]
+fn a_crowd_ends_that_leaves_no_process_for_a_second_command() {
+    let crowd = "for i in $(seq 90); do (sleep 600 &); done; sleep 600";
+    let crowd = Plugin::new("crowd", crowd).spec("limits: {processes: 200}");
+    let second = Plugin::new("second", "echo '{a: 1}'").spec("init: {command: [\"true\"]}");
+    let Some(pod) = Container::new().start(&[crowd, second], &["--isolation", "uid"]) else {
+        return;
+    };
+    let call = pod.request("crowd").start();
+    let standby = |pod: &Running| {
+        pod.processes().iter().filter(|process| process.name == "cmp-standby").count()
+    };
+    // One ends the crowd, and two are spare: the first command and the end of its request
+    // take them.
+    pod.until("the crowd", |pod| pod.tenants().len() > 90 && standby(pod) == 3);
+    pod.groups().limit_pod(MOST);
+    let error = pod.request("second").generate().unwrap_err();
+    assert!(error.contains("no process can be created"), "{error}");
+    let error = call.wait().unwrap_err();
+    assert!(error.contains("processes and threads that the container has"), "{error}");
+    assert_eq!(pod.request("second").generate(), Ok(vec![r#"{"a":1}"#.to_owned()]));
     pod.assert_baseline();
 }

@@ -10,7 +10,10 @@ use nix::sys::signal::{self, Signal};
 
 use super::{ChildRole, Leases};
 use crate::{
-    spawner::{duty::Duty, no_process, slot::Traces},
+    spawner::{
+        duty::Duty,
+        slot::{PendingWorker, Traces},
+    },
     wire::tier::Tier,
     worker,
 };
@@ -28,8 +31,10 @@ impl Leases {
             return self.swept(slot);
         }
         let role = ChildRole::Sweeper { slot };
-        if let Err(error) = self.order_killer(role, &Duty::sweep(pair)) {
-            self.refuse_pending(slot, &no_process::reason(&error));
+        if let Err(error) = self.order_killer(role, &Duty::sweep(pair))
+            && let Some(worker) = self.take_pending(slot)
+        {
+            self.refuse_process(worker.job, &error);
         }
     }
 
@@ -54,10 +59,13 @@ impl Leases {
     }
 
     pub(super) fn refuse_pending(&mut self, slot: usize, why: &str) {
-        let waiting = self.slots.lease_mut(slot).and_then(|lease| lease.pending.take());
-        if let Some(worker) = waiting {
+        if let Some(worker) = self.take_pending(slot) {
             self.refuse(worker.job, why);
         }
+    }
+
+    fn take_pending(&mut self, slot: usize) -> Option<PendingWorker> {
+        self.slots.lease_mut(slot)?.pending.take()
     }
 
     /// Signals the workers. In tiers without separate UIDs, their guards

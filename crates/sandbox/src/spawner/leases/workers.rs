@@ -159,7 +159,7 @@ impl Leases {
     }
 
     /// Refuses a job for lack of a process, and ends the request that has them.
-    fn refuse_process(&mut self, job: u64, error: &io::Error) {
+    pub(super) fn refuse_process(&mut self, job: u64, error: &io::Error) {
         if error.raw_os_error() == Some(Errno::EAGAIN as i32) {
             self.end_crowd();
         }
