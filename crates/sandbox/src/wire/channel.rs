@@ -8,8 +8,9 @@ use std::{
 
 use prost::Message;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg,
+    sendmsg, socketpair,
 };
 
 /// Longest message in bytes. Orders with many paths are the longest.
@@ -18,6 +19,11 @@ const MAX_MESSAGE: usize = 16 * 1024;
 /// Most descriptors in one message: two outputs of a command, and two pipes to ask
 /// for git credentials.
 pub(crate) const MAX_DESCRIPTORS: usize = 4;
+
+/// The kernel drops descriptors for which the receiver has no room.
+const NO_ROOM: &str = "this process may open no more files (RLIMIT_NOFILE), so descriptors of a \
+                       message are lost: raise the hard limit of the container's runtime, or lower \
+                       --max-requests";
 
 /// Creates a pair of connected sockets that preserve message boundaries.
 pub(crate) fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -90,7 +96,7 @@ pub(crate) fn receive_bytes(
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received =
         recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    let descriptors = control
+    let descriptors: Vec<_> = control
         .drain()
         .filter_map(|message| match message {
             RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
@@ -98,12 +104,26 @@ pub(crate) fn receive_bytes(
         })
         .flatten()
         .collect();
+    // Otherwise the message had more than it can carry, and the sender is to blame.
+    if received.flags.contains(ReturnFlags::CTRUNC) && descriptors.len() < MAX_DESCRIPTORS {
+        return Err(io::Error::other(NO_ROOM));
+    }
     Ok((received.bytes, descriptors))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{iter, thread};
+
+    use nix::{
+        sched::{CloneFlags, unshare},
+        sys::resource::{Resource, getrlimit, setrlimit},
+    };
+
     use super::{super::message::Order, *};
+
+    /// Few enough to take them all, and more than other tests need.
+    const FILES: u64 = 1 << 16;
 
     #[test]
     fn a_message_arrives_with_its_descriptor() {
@@ -124,5 +144,36 @@ mod tests {
         let (here, there) = packet_pair().unwrap();
         drop(here);
         assert!(receive::<Order>(&there).unwrap().is_none());
+    }
+
+    #[test]
+    fn descriptors_that_are_lost_are_an_error_with_its_cause() {
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        setrlimit(Resource::RLIMIT_NOFILE, soft.min(FILES), hard).unwrap();
+        let receive_without_room = || {
+            // Other tests keep their descriptors.
+            unshare(CloneFlags::CLONE_FILES).unwrap();
+            let (here, there) = packet_pair().unwrap();
+            send(&here, &Order::release(7, 0, false), &[here.as_fd(), there.as_fd()]).unwrap();
+            let mut taken: Vec<_> = iter::from_fn(|| rustix::io::dup(&here).ok()).collect();
+            // One of the two has room.
+            taken.pop();
+            receive::<Order>(&there).map(drop)
+        };
+        let error = thread::spawn(receive_without_room).join().unwrap().unwrap_err();
+        assert!(error.to_string().contains("RLIMIT_NOFILE"), "{error}");
+    }
+
+    #[test]
+    fn descriptors_that_are_too_many_are_the_fault_of_their_sender() {
+        const SENT: usize = 2 * MAX_DESCRIPTORS;
+        let (here, there) = packet_pair().unwrap();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SENT))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let sent = [here.as_fd(); SENT];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&sent)));
+        sendmsg(&here, &[IoSlice::new(&[1])], &mut control, SendFlags::empty()).unwrap();
+        let (length, descriptors) = receive_bytes(&there, &mut [0]).unwrap();
+        assert!(length == 1 && (MAX_DESCRIPTORS..SENT).contains(&descriptors.len()));
     }
 }
