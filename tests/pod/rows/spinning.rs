@@ -1,8 +1,8 @@
 //! Far more busy processes than processors.
 
-use std::{fs, time::Duration};
+use std::{fs, thread, time::Duration};
 
-use crate::{manifest::shipped, plugin::Plugin, running::PATIENCE, turn};
+use crate::{container::Container, manifest::shipped, plugin::Plugin, running::PATIENCE, turn};
 
 /// Busy processes of one request, and enough of them to be noticed.
 const SPINNERS: usize = 500;
@@ -37,6 +37,25 @@ fn five_hundred_spinning_processes_on_one_core_delay_nobody() {
     let seen = victim.end();
     println!("{seen}");
     seen.assert_unharmed(PATIENCE);
+    pod.assert_baseline();
+}
+
+/// The process that lowers them is refused more often than they are lowered.
+#[test]
+fn spinning_processes_that_leave_no_process_are_lowered_later() {
+    let script = "for i in $(seq 60); do (sleep 2; while :; do :; done) & done; wait";
+    let plugin = Plugin::new("spinner", script).spec("limits: {processes: 200}");
+    let Some(pod) = Container::new().start(&[plugin], &["--isolation", "uid"]) else { return };
+    let call = pod.request("spinner").timeout(Duration::from_mins(2)).start();
+    pod.until("all processes", |pod| pod.tenants().len() > 120);
+    pod.groups().limit_pod("60");
+    thread::sleep(Duration::from_secs(6));
+    pod.groups().limit_pod("max");
+    pod.until("the lowest priority", |pod| {
+        pod.tenants().iter().all(|tenant| nice(tenant.pid) == Some(LOWEST)) || call.has_ended()
+    });
+    assert!(!call.has_ended());
+    call.vanish();
     pod.assert_baseline();
 }
 

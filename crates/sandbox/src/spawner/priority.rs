@@ -48,6 +48,11 @@ impl Priority {
         self.times = 0;
     }
 
+    /// The request could not be lowered, so this time does not count.
+    pub(super) fn missed(&mut self) {
+        self.times = self.times.saturating_sub(1);
+    }
+
     /// Lowers the request if it has used much CPU time, or has many processes,
     /// while others want the processors.
     pub(super) fn take_due(&mut self, demand: &Demand, now: Instant) -> bool {
@@ -97,5 +102,17 @@ mod tests {
         assert_eq!(u32::try_from(lowered.count()), Ok(TIMES - 1));
         priority.raised();
         assert!(priority.take_due(&demand, now + PAUSE * 10));
+    }
+
+    #[test]
+    fn a_request_that_cannot_be_lowered_is_lowered_later() {
+        let mut priority = Priority::default();
+        let demand = Demand { processors: 1, cpu: MUCH, running: 2, has_others: false };
+        let now = Instant::now();
+        for time in 0..2 * TIMES {
+            assert!(priority.take_due(&demand, now + PAUSE * time));
+            priority.missed();
+        }
+        assert!(!priority.take_due(&demand, now + PAUSE * (2 * TIMES - 1)), "not at once again");
     }
 }

@@ -32,9 +32,10 @@ impl Leases {
         let Some(lease) = self.slots.working_mut(slot) else { return };
         let workers: Vec<Pid> = lease.workers.keys().copied().collect();
         let pen = crowded.and_then(|processors| demote::pen(processors, slot));
-        // If the container has no process left, the next pass tries again.
-        if let Ok(pid) = self.fork.fork(|| demote::run(uids, &workers, pen)) {
-            self.children.insert(pid, ChildRole::Demoter { slot });
+        match self.fork.fork(|| demote::run(uids, &workers, pen)) {
+            Ok(pid) => drop(self.children.insert(pid, ChildRole::Demoter { slot })),
+            // If the container has no process left, a later pass tries again.
+            Err(_none_to_be_had) => lease.priority.missed(),
         }
     }
 }
