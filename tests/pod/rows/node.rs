@@ -65,3 +65,20 @@ fn a_crowd_ends_that_leaves_no_process_for_a_second_command() {
     assert_eq!(pod.request("second").generate(), Ok(vec![r#"{"a":1}"#.to_owned()]));
     pod.assert_baseline();
 }
+
+/// A meter needs a process. Files are written without one.
+#[test]
+fn a_crowd_ends_that_leaves_no_process_to_measure_it() {
+    let script = "for i in $(seq 90); do (sleep 600 &); done; sleep 3; s=0123456789abcdef
+        for i in 1 2 3 4 5 6 7 8 9 10 11 12; do s=$s$s; done
+        i=0; while [ $i -lt 600 ]; do printf %s $s > $i; i=$((i+1)); done
+        while :; do read -r line < 1 || :; done";
+    let crowd = Plugin::new("crowd", script).spec("limits: {processes: 200, disk: 8Mi}");
+    let Some(pod) = Container::new().start(&[crowd], &["--isolation", "uid"]) else { return };
+    let call = pod.request("crowd").start();
+    pod.until("the crowd", |pod| pod.tenants().len() > 90);
+    pod.groups().limit_pod(MOST);
+    let error = call.wait().unwrap_err();
+    assert!(error.contains("processes and threads that the container has"), "{error}");
+    pod.assert_baseline();
+}

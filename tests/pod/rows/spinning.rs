@@ -40,15 +40,16 @@ fn five_hundred_spinning_processes_on_one_core_delay_nobody() {
     pod.assert_baseline();
 }
 
-/// The process that lowers them is refused more often than they are lowered.
+/// The process that lowers them is refused more often than they are lowered. They are too
+/// few to be ended for it.
 #[test]
 fn spinning_processes_that_leave_no_process_are_lowered_later() {
-    let script = "for i in $(seq 60); do (sleep 2; while :; do :; done) & done; wait";
+    let script = "for i in $(seq 28); do (sleep 2; while :; do :; done) & done; wait";
     let plugin = Plugin::new("spinner", script).spec("limits: {processes: 200}");
     let Some(pod) = Container::new().start(&[plugin], &["--isolation", "uid"]) else { return };
     let call = pod.request("spinner").timeout(Duration::from_mins(2)).start();
-    pod.until("all processes", |pod| pod.tenants().len() > 120);
-    pod.groups().limit_pod("60");
+    pod.until("all processes", |pod| pod.tenants().len() > 56);
+    pod.groups().limit_pod("30");
     thread::sleep(Duration::from_secs(6));
     pod.groups().limit_pod("max");
     pod.until("the lowest priority", |pod| {

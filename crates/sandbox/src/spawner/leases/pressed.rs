@@ -1,6 +1,8 @@
 //! Ends a request before the container is full.
 
-use std::time::Instant;
+use std::{io, time::Instant};
+
+use nix::errno::Errno;
 
 use super::Leases;
 use crate::{
@@ -58,8 +60,11 @@ impl Leases {
         }
     }
 
-    /// Ends the request that leaves no processes to others.
-    pub(super) fn end_crowd(&mut self) {
+    /// Ends the request that leaves no processes to others, if the kernel refuses one.
+    pub(super) fn process_refused(&mut self, error: &io::Error) {
+        if error.raw_os_error() != Some(Errno::EAGAIN as i32) {
+            return;
+        }
         let usages: Vec<LeaseUsage> =
             self.active().map(|lease| lease.tally.usage(lease.id)).collect();
         if let Some(victim) = guard::crowd(&usages) {
