@@ -26,7 +26,7 @@ use tokio::{
 };
 
 use crate::wire::{
-    channel,
+    channel::{self, Received},
     message::{JobKind, WorkerEnded},
     plan::{self, Answer, Exited, Failed, MAX_REPLY, Plan, Reply},
     refusal::Observed,
@@ -98,6 +98,11 @@ const WIDE_PIPE: i32 = 512 << 10;
 
 /// A worker sends descriptors with one reply only.
 const TOO_MANY: &str = "it sent more descriptors than one reply has";
+
+/// The kernel drops descriptors for which the receiver has no room.
+const NO_ROOM: &str = "descriptors of a reply are lost, probably because the supervisor may open \
+                       no more files (RLIMIT_NOFILE): raise the hard limit of the container's \
+                       runtime, or lower --max-requests";
 
 /// Bytes received at a time; replies are far shorter.
 const PIECE: usize = 16 * 1024;
@@ -294,7 +299,10 @@ async fn reply(
 /// with them; `None` at the end.
 fn receive(socket: impl AsFd, buffer: &mut BytesMut) -> io::Result<Option<Vec<OwnedFd>>> {
     let mut piece = [0; PIECE];
-    let (length, descriptors) = channel::receive_bytes(socket, &mut piece)?;
+    let Received { length, descriptors, has_lost } = channel::receive_bytes(socket, &mut piece)?;
+    if has_lost {
+        return Err(io::Error::other(NO_ROOM));
+    }
     buffer.extend_from_slice(piece.get(..length).unwrap_or_default());
     Ok((length > 0).then_some(descriptors))
 }

@@ -13,7 +13,7 @@ use std::{
 use prost::{Message, Oneof, bytes::Bytes};
 
 use super::{
-    channel,
+    channel::{self, Received},
     last_part::{AlmostFull, Marks},
     refusal::News,
 };
@@ -290,7 +290,7 @@ pub(crate) fn frame_length(head: [u8; 4], most: usize) -> io::Result<usize> {
 /// Reads a plan from a socket, and the descriptor that came with it.
 pub(crate) fn read(mut socket: &UnixStream) -> io::Result<(Plan, Option<OwnedFd>)> {
     let mut head = [0; 4];
-    let (length, descriptors) = channel::receive_bytes(socket, &mut head)?;
+    let Received { length, descriptors, .. } = channel::receive_bytes(socket, &mut head)?;
     socket.read_exact(head.get_mut(length..).unwrap_or_default())?;
     let mut body = vec![0; frame_length(head, MAX_PLAN)?];
     socket.read_exact(&mut body)?;
