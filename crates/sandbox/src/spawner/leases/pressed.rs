@@ -60,14 +60,17 @@ impl Leases {
         }
     }
 
-    /// Ends the request that leaves no processes to others, if the kernel refuses one.
+    /// Ends the request that leaves no processes to others, if the kernel refuses one. Those
+    /// of an ended request are still there for a while, and are then the reason: no other
+    /// request ends for them.
     pub(super) fn process_refused(&mut self, error: &io::Error) {
         if error.raw_os_error() != Some(Errno::EAGAIN as i32) {
             return;
         }
-        let usages: Vec<LeaseUsage> =
-            self.active().map(|lease| lease.tally.usage(lease.id)).collect();
-        if let Some(victim) = guard::crowd(&usages) {
+        let all = self.slots.iter().filter_map(|(_, slot)| slot.lease());
+        let usages: Vec<LeaseUsage> = all.map(|lease| lease.tally.usage(lease.id)).collect();
+        let Some(victim) = guard::crowd(&usages) else { return };
+        if self.active().any(|lease| lease.id == victim.lease) {
             self.sacrifice(victim);
         }
     }
