@@ -174,7 +174,7 @@ fn start(config: &Serve) -> Result<(), NotServing> {
         warn!(reason, "a variable cannot be read: its default applies");
     }
     for reason in config::unread() {
-        warn!(reason, "a variable is named like a setting but is none, so it has no effect");
+        warn!(reason, "an unknown variable has no effect");
     }
     if !config.without_effect.is_empty() {
         let settings = config.without_effect.join(", ");

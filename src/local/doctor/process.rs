@@ -65,9 +65,10 @@ pub(super) fn look() -> Vec<Check> {
     checks
 }
 
-/// Tells of a variable without effect.
+/// Warns of an unknown variable.
 fn unread(variable: &str) -> Check {
-    Check::warning(format!("a variable has no effect: {variable}")).remedy("rename or remove it")
+    Check::warning(format!("an unknown variable has no effect: {variable}"))
+        .remedy("rename or remove it")
 }
 
 /// Checks how much the kernel prefers requests when it must kill a process.
