@@ -77,7 +77,7 @@ impl Validation {
     fn new(inputs: Vec<Input>, reload: Option<ReloadPreview>) -> Self {
         // The sidecar's isolation is not known here, so every minimumIsolation is accepted.
         let mut ledger = Ledger::new(Tier::Namespaces);
-        let files = inputs.iter().filter(|input| input.kind != InputKind::Ignored);
+        let files = inputs.iter().filter(|input| !input.is_ignored());
         let files: Vec<_> = files.map(|input| (input.path.clone(), input.readings())).collect();
         let mut advice = missing_programs(&files);
         advice.extend(files.iter().flat_map(|(file, readings)| keys::ignored(file, readings)));
@@ -117,10 +117,11 @@ impl Validation {
     }
 }
 
-/// Names and contents of all files at these paths, without the ignored entries of directories.
+/// Names and contents of all files at these paths, without files of other kinds in directories.
+/// An entry that may hold definitions but is not read is an error.
 pub(crate) fn texts(paths: &[PathBuf]) -> Vec<(String, input::Content)> {
     let inputs = input::collect(paths).into_iter();
-    inputs.filter(|input| input.kind != InputKind::Ignored).map(Input::into_text).collect()
+    inputs.filter(|input| !input.is_of_another_kind()).map(Input::into_text).collect()
 }
 
 /// Warnings about programs that this machine lacks.

@@ -58,4 +58,13 @@ mod tests {
         fs::write(directory.path().join("a.yaml"), "kind: A\n---\nkind: B\n").unwrap();
         assert_eq!(read(&[directory.path().to_owned()]).unwrap().len(), 2);
     }
+
+    #[test]
+    fn a_directory_inside_a_directory_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("a.yaml"), "kind: A\n").unwrap();
+        fs::create_dir(directory.path().join("overlays")).unwrap();
+        let refused = read(&[directory.path().to_owned()]).unwrap_err().to_string();
+        assert!(refused.contains("overlays: ") && refused.contains("directories"), "{refused}");
+    }
 }

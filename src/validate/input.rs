@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    loader::{Ignored, Snapshot, Source},
+    loader::{Exclusion, Ignored, Snapshot, Source},
     plugin::{Code, Diagnostic, Place, Problem, Reading, read_all},
 };
 
@@ -40,7 +40,7 @@ pub(super) enum InputKind {
     /// A directory that could not be read, or has no files.
     Directory,
     /// An entry of a plugins directory that `serve` ignores.
-    Ignored,
+    Ignored(Exclusion),
 }
 
 /// All inputs at these paths, without duplicates.
@@ -87,6 +87,16 @@ impl Input {
         }
     }
 
+    /// True for an entry of a plugins directory that `serve` ignores.
+    pub(super) fn is_ignored(&self) -> bool {
+        matches!(self.kind, InputKind::Ignored(_))
+    }
+
+    /// True for an entry whose name alone says that it is no definition, such as `README.md`.
+    pub(super) fn is_of_another_kind(&self) -> bool {
+        matches!(self.kind, InputKind::Ignored(Exclusion::Extension | Exclusion::Reserved))
+    }
+
     /// Its name in results, and its content.
     pub(super) fn into_text(self) -> (String, Content) {
         (self.path, self.text)
@@ -94,7 +104,7 @@ impl Input {
 
     /// The note on an ignored entry.
     pub(super) fn note(&self) -> Option<Problem> {
-        let diagnostic = self.text.as_ref().err().filter(|_| self.kind == InputKind::Ignored)?;
+        let diagnostic = self.text.as_ref().err().filter(|_| self.is_ignored())?;
         Some(Problem::of_file(&self.path, Diagnostic::clone(diagnostic)))
     }
 
@@ -119,7 +129,7 @@ fn directory(path: &Path) -> Vec<Input> {
         Input::new(shown(&name), name, text.map_err(|reason| Box::new(reason.diagnostic())))
     };
     let ignored = |entry: Ignored| Input {
-        kind: InputKind::Ignored,
+        kind: InputKind::Ignored(entry.reason),
         ..Input::new(shown(&entry.name), String::new(), Err(Box::new(entry.diagnostic())))
     };
     let is_empty = snapshot.files.is_empty();
