@@ -31,6 +31,9 @@ const SECRETS: [&str; 6] = ["password", "passwd", "passphrase", "token", "secret
 /// Last words of such options. At the end of other words they mean nothing: `--bypass`.
 const SECRET_WORDS: [&str; 3] = ["pass", "pat", "pwd"];
 
+/// The option of the current directory.
+const CURRENT: &str = "--pwd";
+
 const INCOMPLETE: &str = "the output is then incomplete, and with automated pruning Argo CD deletes \
                           the missing resources";
 
@@ -254,7 +257,8 @@ fn secret(words: &[Word<'_>], locator: &Locator<'_>) -> Option<Diagnostic> {
         let bare: String = name.chars().filter(char::is_ascii_alphabetic).collect();
         let is_secret = || SECRETS.iter().any(|secret| bare.ends_with(secret));
         let last = || name.rsplit(['-', '_']).next().unwrap_or_default();
-        name.starts_with("--") && (is_secret() || SECRET_WORDS.contains(&last()))
+        let is_last = || name != CURRENT && SECRET_WORDS.contains(&last());
+        name.starts_with("--") && (is_secret() || is_last())
     };
     let is_plain = |text: &str| {
         let text = text.trim_start_matches(['"', '\'']);

@@ -101,6 +101,7 @@ fn secrets_in_a_definition_are_reported() {
         "--secret, $X",
         "password",
         "--bypass=all",
+        "--pwd=build",
         "--pass-credentials",
         "--patch=a.yaml",
     ] {
