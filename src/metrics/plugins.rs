@@ -18,9 +18,11 @@ pub(super) static PLUGIN_INFO: Family = family(
     "Definition of each plugin; always 1.",
 );
 
-/// The definition of a plugin.
+/// The state and the definition of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PluginInfo {
+pub struct PluginRecord {
+    /// True if its socket answers and its programs exist.
+    pub is_up: bool,
     /// The name of its file.
     pub file: String,
     /// The way in which it recognises applications.
@@ -29,50 +31,36 @@ pub struct PluginInfo {
     pub hash: String,
 }
 
-/// The state and the definition of a plugin that is defined.
-#[derive(Debug, Default)]
-struct Known {
-    up: Option<bool>,
-    info: Option<PluginInfo>,
-}
-
 /// The plugins that are defined. They are not in the recorder, which cannot forget the labels
 /// of an earlier definition, and shows series of removed plugins for some minutes: a removed
 /// plugin is neither up nor down. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Defined(Arc<Mutex<BTreeMap<String, Known>>>);
+pub(super) struct DefinedPlugins(Arc<Mutex<BTreeMap<String, PluginRecord>>>);
 
-impl Defined {
+impl DefinedPlugins {
     pub(super) fn page(&self) -> String {
-        let known = self.known();
-        let ups = known
-            .iter()
-            .filter_map(|(plugin, known)| Some((vec![plugin.as_str()], u8::from(known.up?))));
-        let infos = known.iter().filter_map(|(plugin, known)| {
-            let PluginInfo { file, discovery, hash } = known.info.as_ref()?;
-            Some((vec![plugin.as_str(), file, discovery.as_str(), hash], 1))
+        let records = self.records();
+        let ups =
+            records.iter().map(|(plugin, record)| (vec![plugin.as_str()], u8::from(record.is_up)));
+        let infos = records.iter().map(|(plugin, PluginRecord { file, discovery, hash, .. })| {
+            (vec![plugin.as_str(), file, discovery.as_str(), hash], 1)
         });
         block(&PLUGIN_UP, ups) + &block(&PLUGIN_INFO, infos)
     }
 
     pub(super) fn forget(&self, plugin: &str) {
-        self.known().remove(plugin);
+        self.records().remove(plugin);
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+    fn records(&self) -> MutexGuard<'_, BTreeMap<String, PluginRecord>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Metrics {
-    /// Sets whether the plugin's socket answers and its programs exist.
-    pub fn plugin_up(&self, plugin: &str, up: bool) {
-        self.defined.known().entry(plugin.to_owned()).or_default().up = Some(up);
-    }
-
-    /// Sets the definition of a plugin.
-    pub fn plugin_info(&self, plugin: &str, info: PluginInfo) {
-        self.defined.known().entry(plugin.to_owned()).or_default().info = Some(info);
+    /// Sets the state and the definition of a plugin.
+    pub fn plugin_defined(&self, plugin: &str, record: PluginRecord) {
+        self.defined.records().insert(plugin.to_owned(), record);
     }
 }
 
@@ -83,14 +71,14 @@ mod tests {
     #[test]
     fn a_plugin_has_one_definition_and_is_up_until_it_is_gone() {
         let metrics = Metrics::new();
-        let info = |hash: &str| PluginInfo {
+        let record = |hash: &str| PluginRecord {
+            is_up: true,
             file: "a \"b\".yaml".to_owned(),
             discovery: DiscoveryKind::Glob,
             hash: hash.to_owned(),
         };
-        metrics.plugin_info("p", info("aa"));
-        metrics.plugin_info("p", info("bb"));
-        metrics.plugin_up("p", true);
+        metrics.plugin_defined("p", record("aa"));
+        metrics.plugin_defined("p", record("bb"));
         drop(metrics.plugin("p"));
         let page = metrics.render();
         let line = r#"argocd_cmp_plugin_info{plugin="p",file="a \"b\".yaml",discovery="glob",hash="bb"} 1"#;

@@ -6,7 +6,7 @@ use tokio::sync::watch::Receiver;
 
 use super::State;
 use crate::{
-    metrics::{DiscoveryKind, Metrics, PluginInfo, PluginState},
+    metrics::{DiscoveryKind, Metrics, PluginRecord, PluginState},
     plugin::Discovery,
 };
 
@@ -29,21 +29,21 @@ pub async fn measure(mut states: Receiver<State>, metrics: Metrics) {
 /// removed gives the plugin series afterwards.
 fn set(metrics: &Metrics, state: &State, shown: &BTreeSet<String>) {
     let plugins = state.plugins();
-    for definition in state.desired.iter() {
-        if let Some(origin) = state.origins.get(&definition.name) {
-            let (file, hash) = (origin.file.clone(), origin.digest.short());
-            let discovery = kind(definition.discovery.as_ref());
-            let info = PluginInfo { file, discovery, hash };
-            metrics.plugin_info(definition.name.as_str(), info);
-        }
-    }
     let mut names = BTreeSet::new();
-    for plugin in &plugins {
-        if let Some(name) = &plugin.name {
-            metrics.plugin_state(name, Some(plugin.state));
-            metrics.plugin_up(name, plugin.state.is_up());
-            names.insert(name.clone());
+    // The plugins that should be served come first, in this order.
+    for (definition, plugin) in state.desired.iter().zip(&plugins) {
+        let name = definition.name.as_str();
+        metrics.plugin_state(name, Some(plugin.state));
+        if let Some(origin) = state.origins.get(&definition.name) {
+            let record = PluginRecord {
+                is_up: plugin.state.is_up(),
+                file: origin.file.clone(),
+                discovery: kind(definition.discovery.as_ref()),
+                hash: origin.digest.short(),
+            };
+            metrics.plugin_defined(name, record);
         }
+        names.insert(name.to_owned());
     }
     for gone in shown.difference(&names) {
         metrics.plugin_gone(gone);
