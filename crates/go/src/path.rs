@@ -26,7 +26,8 @@ pub fn split_last(path: &[u8]) -> (&[u8], &[u8]) {
 /// Appends `path` to `base` and resolves `..` by the text alone. Returns false
 /// if the result is outside of the root, or an absolute path leads upwards.
 pub fn extend<'a>(base: &mut Vec<&'a [u8]>, path: &'a [u8]) -> bool {
-    // Links are cleaned before they are appended, so `..` stays in an absolute one.
+    // For Argo CD, `..` at the root is the root. Such a path is refused, so it must not
+    // climb out of `base`.
     let top = if path.starts_with(b"/") { base.len() } else { 0 };
     components(path).all(|part| {
         if part == b".." {
