@@ -36,7 +36,11 @@ fn text(path: &str) -> String {
             format!("unknown method {method} for service {service}")
         }
         Some((service, _)) => format!("unknown service {service}"),
-        None => format!("malformed method name: {path:?}"),
+        None => {
+            let mut text = "malformed method name: ".to_owned();
+            cmp_go::quote(path, &mut text);
+            text
+        }
     }
 }
 
@@ -58,6 +62,7 @@ mod tests {
         );
         assert_eq!(message("/other.Service/Any").as_deref(), Some("unknown service other.Service"));
         assert_eq!(message("nonsense").as_deref(), Some("malformed method name: \"nonsense\""));
+        assert_eq!(message("a\u{200B}").as_deref(), Some("malformed method name: \"a\\u200b\""));
         assert_eq!(message(&"/".repeat(MAX_PATH + 1)), None);
     }
 
