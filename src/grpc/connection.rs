@@ -18,7 +18,7 @@ use super::{
     open_calls::{OpenCall, OpenCalls},
     room::Room,
     service::{Common, PluginService},
-    unknown,
+    stream, unknown,
     wire::plugin::config_management_plugin_service_server::ConfigManagementPluginServiceServer,
 };
 use crate::{
@@ -142,7 +142,7 @@ async fn answer(
         Err(refusal) => return Ok(refusal.into_http()),
     };
     let path = request.uri().clone();
-    let answer = routes.oneshot(request.map(Body::new)).await?;
+    let answer = routes.oneshot(request.map(stream::body)).await?;
     let answer = encoded::send(unknown::explain(path.path(), answer));
     Ok(answer.map(|body| call.until_sent(body)))
 }

@@ -186,7 +186,7 @@ fn not_received(error: &ReceiveError) -> Account {
 fn broken(error: &BrokenStream) -> Account {
     match error {
         BrokenStream::Stalled { .. } => STALLED,
-        BrokenStream::Transport(_) => Account::plain(Outcome::ClientCancelled),
+        BrokenStream::Transport => Account::plain(Outcome::ClientCancelled),
         BrokenStream::NoChunk | BrokenStream::Unreadable { .. } => {
             Account::plain(Outcome::BadStream)
         }
@@ -285,7 +285,7 @@ mod tests {
                 assert_eq!(Cause::of(&error).fault, Some(StreamFault::Message));
             }
         }
-        let gone = CallError::from(ReceiveError::from(BrokenStream::Transport(String::new())));
+        let gone = CallError::from(ReceiveError::from(BrokenStream::Transport));
         assert_eq!(gone.account().outcome, Outcome::ClientCancelled);
     }
 

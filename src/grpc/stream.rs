@@ -3,6 +3,7 @@
 use std::{error::Error as _, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use http_body_util::BodyExt as _;
 use prost::Message as _;
 use thiserror::Error;
 use tokio::{
@@ -10,7 +11,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, Status, Streaming, body::Body};
 
 use super::{
     pace::Pace,
@@ -36,6 +37,11 @@ const LAST_DRAIN: Duration = Duration::from_millis(500);
 /// The remedy for a message that is too long.
 const LONG: &str = ": raise ARGOCD_GRPC_MAX_SIZE_MB on the sidecar, or lower \
                     ARGOCD_CMP_CHUNK_SIZE on the repo-server";
+
+/// The error of a body whose client went away or cancelled the call.
+#[derive(Clone, Copy, Debug, Error)]
+#[error("the client cancelled the call or went away")]
+struct Gone;
 
 /// Turns in which the streams of ended requests are read. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -83,9 +89,18 @@ impl NoHeader {
             Self::End
             | Self::NoMetadata
             | Self::Broken(BrokenStream::NoChunk | BrokenStream::Unreadable { .. }) => true,
-            Self::Broken(BrokenStream::Transport(_) | BrokenStream::Stalled { .. }) => false,
+            Self::Broken(BrokenStream::Transport | BrokenStream::Stalled { .. }) => false,
         }
     }
+}
+
+/// The body of a request. tonic takes the error of a cancelled call for the end of its
+/// stream, so all errors of the connection are one that it does not know.
+pub(super) fn body<B>(body: B) -> Body
+where
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+{
+    Body::new(body.map_err(|_error| Gone))
 }
 
 impl Inbound {
@@ -191,10 +206,10 @@ impl From<ManifestRequestMetadata> for RequestHeader {
 
 /// The error of a stream. Only an error of the connection has a source.
 fn broken(status: &Status) -> BrokenStream {
-    let (text, is_long) = (go_text(status), status.code() == Code::OutOfRange);
     if status.source().is_some() {
-        return BrokenStream::Transport(text);
+        return BrokenStream::Transport;
     }
+    let (text, is_long) = (go_text(status), status.code() == Code::OutOfRange);
     let remedy = if is_long { LONG } else { "" };
     BrokenStream::Unreadable { text: text + remedy, is_long }
 }
@@ -224,6 +239,7 @@ fn go_text(status: &Status) -> String {
 
 #[cfg(test)]
 mod tests {
+    use h2::Reason;
     use http_body_util::StreamBody;
     use hyper::body::Frame;
     use tokio::time::Instant;
@@ -231,12 +247,37 @@ mod tests {
 
     use super::*;
 
+    /// A message with a chunk.
+    const CHUNK: &[u8] = b"\0\0\0\0\x05\x12\x03\x0a\x01x";
+
+    /// The request of a client that sends `bytes`, then cancels the call or goes away.
+    fn left(bytes: &'static [u8], reason: Reason) -> Inbound {
+        let frames = [Ok(Frame::data(Bytes::from_static(bytes))), Err(h2::Error::from(reason))];
+        inbound(body(StreamBody::new(tokio_stream::iter(frames))))
+    }
+
+    fn inbound(body: Body) -> Inbound {
+        let decoder = tonic_prost::ProstCodec::<(), _>::default().decoder();
+        Inbound::new(Streaming::new_request(decoder, body, None, None), DRAIN_TIMEOUT)
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_call_is_no_end_of_its_stream() {
+        for reason in [Reason::CANCEL, Reason::INTERNAL_ERROR] {
+            for part in [&[], &CHUNK[..3], &CHUNK[..7]] {
+                let error = left(part, reason).header().await.unwrap_err();
+                assert!(matches!(error, NoHeader::Broken(BrokenStream::Transport)), "{error}");
+            }
+            let mut inbound = left(CHUNK, reason);
+            assert_eq!(inbound.next().await, Ok(Some(Bytes::from_static(b"x"))));
+            assert_eq!(inbound.next().await, Err(BrokenStream::Transport));
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_stream_that_is_read_already_does_not_outlast_the_end_of_all_requests() {
         let silent = StreamBody::new(tokio_stream::pending::<Result<Frame<Bytes>, Status>>());
-        let decoder = tonic_prost::ProstCodec::<(), _>::default().decoder();
-        let messages = Streaming::new_request(decoder, silent, None, None);
-        let mut inbound = Inbound::new(messages, DRAIN_TIMEOUT);
+        let mut inbound = inbound(body(silent));
         let (drains, cut_off) = (Drains::default(), CancellationToken::new());
         let began = Instant::now();
         let cut = async {

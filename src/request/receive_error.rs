@@ -25,8 +25,8 @@ pub const STALL_BYTES: u64 = 64 << 10;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum BrokenStream {
     /// The client disconnected or cancelled the call.
-    #[error("stream Recv error: {0}")]
-    Transport(String),
+    #[error("stream Recv error: rpc error: code = Canceled desc = context canceled")]
+    Transport,
     /// A message cannot be read.
     #[error("stream Recv error: {text}")]
     Unreadable {

@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"cmp-supervisor/tests/interop/internal/plugin"
 	"cmp-supervisor/tests/interop/internal/proc"
 	"cmp-supervisor/tests/interop/internal/tree"
+	"cmp-supervisor/tests/interop/internal/wait"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -154,7 +156,30 @@ func TestACallCancelledWhileItSendsLeavesNothing(t *testing.T) {
 		if _, err := c.Raw(within(t, callWithin), client.Generate, client.Whole(".", appArchive)...); err != nil {
 			t.Errorf("expected the connection to live on, got %v", err)
 		}
+		if s.isOurs() {
+			countedAsCancelled(t, s)
+		}
 	}, streaming)
+}
+
+// countedAsCancelled waits until all calls have ended. Streams of cancelled ones are not broken.
+func countedAsCancelled(t *testing.T, s subject) {
+	t.Helper()
+	requests := func(outcome string) float64 {
+		return value(metrics(t, s)["argocd_cmp_requests_total"], map[string]string{"outcome": outcome})
+	}
+	if err := wait.Until(callWithin, "the end of all calls", func() error {
+		if open := value(metrics(t, s)["argocd_cmp_requests_in_flight"], nil); open > 0 {
+			return fmt.Errorf("%v have not ended", open)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	cancelled, broken, faults := requests("client_cancelled"), requests("bad_stream"), value(metrics(t, s)["argocd_cmp_stream_errors_total"], nil)
+	if cancelled == 0 || broken+faults > 0 {
+		t.Errorf("expected cancelled calls and no broken streams, got %v and %v with %v faults", cancelled, broken, faults)
+	}
 }
 
 func TestAKilledClientLeavesNothing(t *testing.T) {
