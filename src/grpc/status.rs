@@ -54,11 +54,13 @@ impl Account {
 
 impl CallError {
     /// The answer to the client. It begins with Argo CD's text for the method and
-    /// ends with `about`, the description of the request.
+    /// ends with `about`, the description of the request. A message that cannot be read
+    /// is an error of gRPC itself, which names no method.
     pub(super) fn status(&self, method: Method, redactor: &Redactor, about: &str) -> Status {
-        let text = match self.stage(method) {
-            Some(stage) => format!("{stage}: {self}"),
-            None => self.to_string(),
+        let text = match (self.broken_stream(), self.stage(method)) {
+            (Some(error @ BrokenStream::Unreadable { .. }), _) => error.to_string(),
+            (_, Some(stage)) => format!("{stage}: {self}"),
+            (_, None) => self.to_string(),
         };
         let about = format!(" ({about})");
         let text = shorten(redactor.text(&text), MAX_TEXT.saturating_sub(about.len()));
@@ -278,11 +280,13 @@ mod tests {
     #[test]
     fn a_message_that_cannot_be_read_is_a_fault_of_the_stream() {
         for (is_long, code) in [(false, Code::Internal), (true, Code::ResourceExhausted)] {
-            let broken = || BrokenStream::Unreadable { text: String::new(), is_long };
+            let broken = || BrokenStream::Unreadable { text: "grpc: unread".to_owned(), is_long };
             let later = CallError::from(ReceiveError::from(broken()));
             for error in [CallError::Header(NoHeader::Broken(broken())), later] {
                 assert_eq!((error.code(), error.account().outcome), (code, Outcome::BadStream));
                 assert_eq!(Cause::of(&error).fault, Some(StreamFault::Message));
+                let status = error.status(Method::Match, &Redactor::default(), "plugin x");
+                assert_eq!(status.message(), "grpc: unread (plugin x)");
             }
         }
         let gone = CallError::from(ReceiveError::from(BrokenStream::Transport));

@@ -214,27 +214,19 @@ fn broken(status: &Status) -> BrokenStream {
     BrokenStream::Unreadable { text: text + remedy, is_long }
 }
 
-/// A status in the format of Go.
+/// The error of an unreadable message, in the words of Go's server.
 fn go_text(status: &Status) -> String {
-    let code = match status.code() {
-        Code::Ok => "OK",
-        Code::Cancelled => "Canceled",
-        Code::Unknown => "Unknown",
-        Code::InvalidArgument => "InvalidArgument",
-        Code::DeadlineExceeded => "DeadlineExceeded",
-        Code::NotFound => "NotFound",
-        Code::AlreadyExists => "AlreadyExists",
-        Code::PermissionDenied => "PermissionDenied",
-        Code::ResourceExhausted | Code::OutOfRange => "ResourceExhausted",
-        Code::FailedPrecondition => "FailedPrecondition",
-        Code::Aborted => "Aborted",
-        Code::Unimplemented => "Unimplemented",
-        Code::Internal => "Internal",
-        Code::Unavailable => "Unavailable",
-        Code::DataLoss => "DataLoss",
-        Code::Unauthenticated => "Unauthenticated",
-    };
-    format!("rpc error: code = {code} desc = {}", status.message())
+    let text = status.message();
+    if let Some(reason) = text.strip_prefix("failed to decode Protobuf message: ") {
+        return format!("grpc: failed to unmarshal the received message: {reason}");
+    }
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
+    match (status.code(), numbers.next(), numbers.next()) {
+        (Code::OutOfRange, Some(bytes), Some(limit)) => {
+            format!("grpc: received message larger than max ({bytes} vs. {limit})")
+        }
+        _ => text.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -271,6 +263,17 @@ mod tests {
             let mut inbound = left(CHUNK, reason);
             assert_eq!(inbound.next().await, Ok(Some(Bytes::from_static(b"x"))));
             assert_eq!(inbound.next().await, Err(BrokenStream::Transport));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_that_cannot_be_read_has_the_text_of_gos_server() {
+        for (message, start) in [
+            (&b"\0\0\0\0\x01\xff"[..], "grpc: failed to unmarshal the received message: "),
+            (b"\0\x01\0\0\0", "grpc: received message larger than max (16777216 vs. 4194304): "),
+        ] {
+            let error = left(message, Reason::CANCEL).next().await.unwrap_err().to_string();
+            assert!(error.starts_with(start), "{error}");
         }
     }
 

@@ -28,7 +28,7 @@ pub enum BrokenStream {
     #[error("stream Recv error: rpc error: code = Canceled desc = context canceled")]
     Transport,
     /// A message cannot be read.
-    #[error("stream Recv error: {text}")]
+    #[error("{text}")]
     Unreadable {
         /// The reason.
         text: String,
