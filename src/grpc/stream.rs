@@ -34,9 +34,12 @@ const DRAIN_TURN: Duration = Duration::from_secs(2);
 /// Longest wait for the rest of an archive after all requests were cut off.
 const LAST_DRAIN: Duration = Duration::from_millis(500);
 
-/// The remedy for a message that is too long.
-const LONG: &str = ": raise ARGOCD_GRPC_MAX_SIZE_MB on the sidecar, or lower \
-                    ARGOCD_CMP_CHUNK_SIZE on the repo-server";
+/// The remedy for a header that is too long.
+const LONG_HEADER: &str = ": raise ARGOCD_GRPC_MAX_SIZE_MB on the sidecar";
+
+/// The remedy for a chunk that is too long.
+const LONG_CHUNK: &str = ": raise ARGOCD_GRPC_MAX_SIZE_MB on the sidecar, or lower \
+                          ARGOCD_CMP_CHUNK_SIZE on the repo-server";
 
 /// The error of a body whose client went away or cancelled the call.
 #[derive(Clone, Copy, Debug, Error)]
@@ -111,7 +114,7 @@ impl Inbound {
 
     /// Receives the header, which is the first message.
     pub(super) async fn header(&mut self) -> Result<RequestHeader, NoHeader> {
-        match self.receive().await.map_err(NoHeader::Broken)? {
+        match self.receive(LONG_HEADER).await.map_err(NoHeader::Broken)? {
             None => Err(NoHeader::End),
             Some(AppStreamRequest { request: Some(Request::Metadata(metadata)) }) => {
                 Ok(metadata.into())
@@ -154,18 +157,19 @@ impl Inbound {
     }
 
     async fn read_rest(&mut self) {
-        while let Ok(Some(message)) = self.receive().await {
+        while let Ok(Some(message)) = self.receive(LONG_CHUNK).await {
             self.pace.count(message.encoded_len());
         }
     }
 
-    async fn receive(&mut self) -> Result<Option<AppStreamRequest>, BrokenStream> {
+    /// Receives a message. If it is too long, the error names the remedy.
+    async fn receive(&mut self, remedy: &str) -> Result<Option<AppStreamRequest>, BrokenStream> {
         if self.over {
             return Ok(None);
         }
         let message = self.pace.wait(self.messages.message()).await;
         self.over = !matches!(message, Ok(Ok(Some(_))));
-        message?.map_err(|status| broken(&status))
+        message?.map_err(|status| broken(&status, remedy))
     }
 }
 
@@ -176,7 +180,7 @@ impl ChunkStream for Inbound {
             Early::End => return Ok(None),
             Early::Nothing => {}
         }
-        match self.receive().await? {
+        match self.receive(LONG_CHUNK).await? {
             None => Ok(None),
             Some(AppStreamRequest { request: Some(Request::File(file)) }) => {
                 self.pace.count(file.chunk.len());
@@ -205,12 +209,12 @@ impl From<ManifestRequestMetadata> for RequestHeader {
 }
 
 /// The error of a stream. Only an error of the connection has a source.
-fn broken(status: &Status) -> BrokenStream {
+fn broken(status: &Status, remedy: &str) -> BrokenStream {
     if status.source().is_some() {
         return BrokenStream::Transport;
     }
     let (text, is_long) = (go_text(status), status.code() == Code::OutOfRange);
-    let remedy = if is_long { LONG } else { "" };
+    let remedy = if is_long { remedy } else { "" };
     BrokenStream::Unreadable { text: text + remedy, is_long }
 }
 
@@ -275,6 +279,15 @@ mod tests {
             let error = left(message, Reason::CANCEL).next().await.unwrap_err().to_string();
             assert!(error.starts_with(start), "{error}");
         }
+    }
+
+    #[tokio::test]
+    async fn only_a_long_chunk_is_mended_by_the_size_of_chunks() {
+        const LONG: &[u8] = b"\0\x01\0\0\0";
+        let chunk = left(LONG, Reason::CANCEL).next().await.unwrap_err().to_string();
+        let header = left(LONG, Reason::CANCEL).header().await.unwrap_err().to_string();
+        assert!(chunk.ends_with(LONG_CHUNK), "{chunk}");
+        assert!(header.ends_with(LONG_HEADER), "{header}");
     }
 
     #[tokio::test(start_paused = true)]
