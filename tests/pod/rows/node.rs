@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{container::Container, plugin::Plugin, running::Running};
+use crate::{container::Container, plugin::Plugin, request::Call, running::Running};
 
 /// UID of the supervisor, and of commands in the tier `landlock`.
 const USER: u32 = 999;
@@ -102,7 +102,7 @@ fn no_other_request_ends_for_the_processes_of_a_crowd() {
     pod.until("both", |pod| pod.tenants().len() >= 2 + 90 + 70);
     // The other one alone has room.
     pod.groups().limit_pod("120");
-    let [crowd, other] = calls.map(|call| call.wait());
+    let [crowd, other] = calls.map(Call::wait);
     let error = crowd.unwrap_err();
     assert!(error.contains("processes and threads that the container has"), "{error}");
     assert_eq!(other, Ok(vec![r#"{"a":1}"#.to_owned()]));
