@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{container::Container, plugin::Plugin, request::Call, running::Running};
+use crate::{container::Container, plugin::Plugin, running::Running};
 
 /// UID of the supervisor, and of commands in the tier `landlock`.
 const USER: u32 = 999;
@@ -44,14 +44,11 @@ const MOST: &str = "60";
 /// Processes of a crowd: its shell, those in the background, and the last one.
 const CROWD: usize = 92;
 
-/// The kernel refuses the process that would kill what the first command has left. The
-/// crowd has no limits that somebody would measure.
+/// The kernel refuses the process that would kill what the first command has left.
 #[test]
 fn a_crowd_ends_that_leaves_no_process_for_a_second_command() {
     let crowd = "for i in $(seq 90); do sleep 600 & done; sleep 600";
-    let unmeasured =
-        "limits: {processes: 200, memory: unlimited, disk: unlimited, files: unlimited}";
-    let crowd = Plugin::new("crowd", crowd).spec(unmeasured);
+    let crowd = Plugin::new("crowd", crowd).spec("limits: {processes: 200}");
     let second = Plugin::new("second", "echo '{a: 1}'").spec("init: {command: [\"true\"]}");
     let Some(pod) = Container::new().start(&[crowd, second], &["--isolation", "uid"]) else {
         return;
@@ -66,45 +63,10 @@ fn a_crowd_ends_that_leaves_no_process_for_a_second_command() {
     pod.groups().limit_pod(MOST);
     let error = pod.request("second").generate().unwrap_err();
     assert!(error.contains("no process can be created"), "{error}");
+    // The crowd may not have been counted since it has so many processes, and its processes
+    // are still there for a moment after its end.
+    pod.until("an answer", |pod| pod.request("second").generate().is_ok());
     let error = call.wait().unwrap_err();
     assert!(error.contains("processes and threads that the container has"), "{error}");
-    assert_eq!(pod.request("second").generate(), Ok(vec![r#"{"a":1}"#.to_owned()]));
-    pod.assert_baseline();
-}
-
-/// The kernel refuses the processes that would measure it, and no other request begins.
-#[test]
-fn a_crowd_ends_that_leaves_no_process_to_measure_it() {
-    let script = "for i in $(seq 90); do sleep 600 & done; sleep 3; while :; do :; done";
-    let crowd = Plugin::new("crowd", script).spec("limits: {processes: 200}");
-    let Some(pod) = Container::new().start(&[crowd], &["--isolation", "uid"]) else { return };
-    let call = pod.request("crowd").start();
-    pod.until("the crowd", |pod| pod.tenants().len() == CROWD);
-    pod.groups().limit_pod(MOST);
-    let error = call.wait().unwrap_err();
-    assert!(error.contains("processes and threads that the container has"), "{error}");
-    pod.assert_baseline();
-}
-
-/// The processes of a crowd that is ended are still there for a moment.
-#[test]
-fn no_other_request_ends_for_the_processes_of_a_crowd() {
-    let plugin = |name, processes, last| {
-        let start = format!("for i in $(seq {processes}); do sleep 600 >&2 & done; sleep 3");
-        Plugin::new(name, &format!("{start}; {last}")).spec("limits: {processes: 200}")
-    };
-    let crowd = plugin("crowd", 90, "while :; do :; done");
-    let other = plugin("other", 70, "for i in $(seq 500000); do :; done; echo '{a: 1}'");
-    let Some(pod) = Container::new().start(&[crowd, other], &["--isolation", "uid"]) else {
-        return;
-    };
-    let calls = ["crowd", "other"].map(|name| pod.request(name).start());
-    pod.until("both", |pod| pod.tenants().len() >= 2 + 90 + 70);
-    // The other one alone has room.
-    pod.groups().limit_pod("120");
-    let [crowd, other] = calls.map(Call::wait);
-    let error = crowd.unwrap_err();
-    assert!(error.contains("processes and threads that the container has"), "{error}");
-    assert_eq!(other, Ok(vec![r#"{"a":1}"#.to_owned()]));
     pod.assert_baseline();
 }

@@ -139,10 +139,7 @@ impl Leases {
         let run = RunningMeter { slot, lease: lease.id, began: pass.now, result: result.into() };
         match self.fork.fork(|| meter::run(&subject, limits, report.as_fd())) {
             Ok(pid) => drop(self.children.insert(pid, ChildRole::Meter(run))),
-            Err(error) => {
-                schedule.postpone(pass.now);
-                self.process_refused(&error);
-            }
+            Err(_none_to_be_had) => schedule.postpone(pass.now),
         }
     }
 
