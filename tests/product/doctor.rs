@@ -123,6 +123,14 @@ fn a_missing_work_directory_is_not_a_failure_of_isolation() {
     assert_eq!(output.status.code(), Some(UNHEALTHY));
 }
 
+/// The program with a mount of its own, which needs root.
+fn mounted(place: &Place, mount: &str) -> Command {
+    let script = format!("mount {mount} && exec \"$0\" \"$@\"");
+    let mut command = Command::new("unshare");
+    command.current_dir(place.0.path()).args(["--mount", "sh", "-c", &script, PROGRAM]);
+    command
+}
+
 #[test]
 fn a_read_only_mount_is_a_failure_whatever_its_mode() {
     if !rustix::process::geteuid().is_root() {
@@ -131,19 +139,14 @@ fn a_read_only_mount_is_a_failure_whatever_its_mode() {
     }
     let place = Place::new("sh");
     fs::remove_dir(place.at("work")).unwrap();
-    let script = "mount -t tmpfs -o ro,mode=1777 none sockets && exec \"$0\" \"$@\"";
-    let mut command = Command::new("unshare");
-    command.current_dir(place.0.path()).args(["--mount", "sh", "-c", script, PROGRAM]);
-    let output = place.examine_with(command, "none");
+    let output =
+        place.examine_with(mounted(&place, "-t tmpfs -o ro,mode=1777 none sockets"), "none");
     let found = findings(&output);
     assert!(has(&found, "failure", "sockets is mounted read-only"), "{found:#?}");
     assert!(!has(&found, "failure", "work: "), "{found:#?}");
 
-    let script = "mount -t tmpfs -o ro none . && exec \"$0\" \"$@\"";
-    let mut command = Command::new("unshare");
-    command.current_dir(place.0.path()).args(["--mount", "sh", "-c", script, PROGRAM]);
     let text = format!("work is missing, and {} is mounted read-only", place.0.path().display());
-    let output = place.examine_with(command, "none");
+    let output = place.examine_with(mounted(&place, "-t tmpfs -o ro none ."), "none");
     assert!(has(&findings(&output), "failure", &text), "{output:?}");
     assert_eq!(output.status.code(), Some(UNHEALTHY));
 }
@@ -155,10 +158,7 @@ fn a_volume_without_a_size_is_memory_and_as_large_as_it() {
         return;
     }
     let place = Place::new("sh");
-    let script = "mount -t ramfs none work && exec \"$0\" \"$@\"";
-    let mut command = Command::new("unshare");
-    command.current_dir(place.0.path()).args(["--mount", "sh", "-c", script, PROGRAM]);
-    let found = findings(&place.examine_with(command, "none"));
+    let found = findings(&place.examine_with(mounted(&place, "-t ramfs none work"), "none"));
     assert!(has(&found, "fine", "work is in memory with "), "{found:#?}");
     assert!(!has(&found, "warning", "more than the free space"), "{found:#?}");
 }
