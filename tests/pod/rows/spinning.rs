@@ -69,9 +69,8 @@ fn spinning_processes_that_leave_no_process_are_lowered_later() {
 
 /// Processor time of a process in ticks of 10 ms, unless it has ended.
 fn ticks(pid: i32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let fields = stat.rsplit(')').next()?.split_whitespace();
-    Some(fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum())
+    let [user, system] = [11, 12].map(|field| stat(pid, field)?.parse::<u64>().ok());
+    Some(user? + system?)
 }
 
 /// The number of processors that a process may use, unless it has ended.
@@ -84,8 +83,12 @@ fn processors(pid: i32) -> Option<u32> {
 
 /// The priority of a process, unless it has ended.
 fn nice(pid: i32) -> Option<i32> {
+    stat(pid, 16)?.parse().ok()
+}
+
+/// A field of `/proc/PID/stat` after PID and name, counted from 0.
+fn stat(pid: i32, field: usize) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(") ")?;
-    // After PID and name, the 17th field.
-    fields.split(' ').nth(16)?.parse().ok()
+    fields.split(' ').nth(field).map(str::to_owned)
 }
