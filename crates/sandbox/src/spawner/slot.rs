@@ -124,6 +124,12 @@ impl Slot {
         }
     }
 
+    /// The release of its lease has not succeeded for long, so nobody counts its processes
+    /// any more.
+    pub(super) fn is_quarantined(&self) -> bool {
+        matches!(&self.state, SlotState::Releasing { release, .. } if release.is_quarantined())
+    }
+
     /// The lease whose processes may work.
     pub(super) fn working(&self) -> Option<&LeaseRecord> {
         self.lease().filter(|_| self.is_working())

@@ -1,8 +1,6 @@
 //! Ends a request before the container is full.
 
-use std::{io, time::Instant};
-
-use nix::errno::Errno;
+use std::time::Instant;
 
 use super::Leases;
 use crate::{
@@ -60,15 +58,12 @@ impl Leases {
         }
     }
 
-    /// Ends the request that leaves no processes to others, if the kernel refuses one. Those
-    /// of an ended request are still there for a while, and are then the reason: no other
-    /// request ends for them.
-    pub(super) fn process_refused(&mut self, error: &io::Error) {
-        if error.raw_os_error() != Some(Errno::EAGAIN as i32) {
-            return;
-        }
-        let all = self.slots.iter().filter_map(|(_, slot)| slot.lease());
-        let usages: Vec<LeaseUsage> = all.map(|lease| lease.tally.usage(lease.id)).collect();
+    /// Ends the request that leaves no processes to others. Those of an ended request are
+    /// still there for a while, and are then the reason: no other request ends for them.
+    pub(super) fn end_crowd(&mut self) {
+        let slots = self.slots.iter().filter(|(_, slot)| !slot.is_quarantined());
+        let leases = slots.filter_map(|(_, slot)| slot.lease());
+        let usages: Vec<LeaseUsage> = leases.map(|lease| lease.tally.usage(lease.id)).collect();
         let Some(victim) = guard::crowd(&usages) else { return };
         if self.active().any(|lease| lease.id == victim.lease) {
             self.sacrifice(victim);

@@ -2,7 +2,7 @@
 
 use std::{io, os::fd::AsFd};
 
-use nix::unistd::Gid;
+use nix::{errno::Errno, unistd::Gid};
 
 use super::{ChildRole, Leases};
 use crate::{
@@ -160,7 +160,9 @@ impl Leases {
 
     /// Refuses a job for lack of a process, and ends the request that has them.
     pub(super) fn refuse_process(&mut self, job: u64, error: &io::Error) {
-        self.process_refused(error);
+        if error.raw_os_error() == Some(Errno::EAGAIN as i32) {
+            self.end_crowd();
+        }
         self.refuse(job, &no_process::reason(error));
     }
 
