@@ -20,6 +20,13 @@ pub(crate) fn all() -> Vec<Process> {
     entries.flatten().filter_map(|entry| Process::of(entry.file_name().to_str()?)).collect()
 }
 
+/// The supplementary groups of a process; none if it has ended.
+pub(crate) fn groups(pid: u32) -> Vec<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
+    groups.split_whitespace().filter_map(|id| id.parse().ok()).collect()
+}
+
 impl Process {
     fn of(pid: &str) -> Option<Self> {
         let number = pid.parse().ok()?;
@@ -40,6 +47,11 @@ impl Process {
             name,
             command: command.replace('\0', " "),
         })
+    }
+
+    /// The process's supplementary groups; none if it has ended.
+    pub(crate) fn groups(&self) -> Vec<u32> {
+        groups(self.pid.cast_unsigned())
     }
 
     /// True if the process waits to end a request of this spawner. The spawner

@@ -10,12 +10,15 @@ mod refused;
 mod slow;
 mod users;
 
-use std::{fs, ops::RangeInclusive, path::PathBuf, process::Command, sync::Arc, time::Duration};
+use std::{
+    fs, iter, ops::RangeInclusive, path::PathBuf, process::Command, sync::Arc, time::Duration,
+};
 
 use libtest_mimic::{Failed, Trial};
 use tempfile::TempDir;
 use tokio::runtime::{self, Runtime};
 
+use self::killed::until;
 use crate::{
     arena::{self, first_user, furnish},
     emulate, helper,
@@ -75,7 +78,9 @@ impl Stage {
         let archive = directory.path().join("archive.tgz");
         pack(&archive);
         let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        Self { options, runtime: runtime.expect("a runtime"), archive, directory }
+        let stage = Self { options, runtime: runtime.expect("a runtime"), archive, directory };
+        stage.is_free().expect("UIDs that no earlier test uses");
+        stage
     }
 
     /// Adds a plugin that runs a shell script.
@@ -99,12 +104,22 @@ impl Stage {
         around(&self.options.command(), emulation)
     }
 
+    /// Waits until no process has a UID of the range or claims one, so that the next start
+    /// leases the first ones. A spawner may end after its supervisor.
+    fn is_free(&self) -> Result<(), String> {
+        let users = self.options.first_uid..=self.options.last_uid;
+        let is_of_range = |process: &Process| {
+            iter::once(process.uid).chain(process.groups()).any(|id| users.contains(&id))
+        };
+        until("no process with an ID of this test", || !processes::all().iter().any(is_of_range))
+    }
+
     fn start(&self, command: Command) -> Result<Supervisor, String> {
         Supervisor::start_as(command, self.directory.path()).map_err(|why| format!("{why:?}"))
     }
 
     /// Starts a supervisor that must refuse to serve. Returns its exit code and its
-    /// last log line; fails if it serves or leaves a socket.
+    /// last log line; fails if it serves, or leaves a socket or processes.
     fn refusal(&self, command: Command) -> Result<(Option<i32>, String), String> {
         let ended = match Supervisor::start_as(command, self.directory.path()) {
             Ok(_) => return Err("it serves".to_owned()),
@@ -114,7 +129,9 @@ impl Stage {
         };
         let sockets = fs::read_dir(self.directory.path().join("sockets")).expect("a directory");
         let shown: Vec<_> = sockets.flatten().map(|entry| entry.file_name()).collect();
-        if shown.is_empty() { Ok(ended) } else { Err(format!("left: {shown:?}")) }
+        check(shown.is_empty(), || format!("left: {shown:?}"))?;
+        self.is_free()?;
+        Ok(ended)
     }
 
     /// Requests the manifest of a plugin and returns the text of its key `said`.

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     arena::USERS,
-    processes::{self, Process},
+    processes::{self, Process, groups},
     setting::Setting,
 };
 
@@ -136,8 +136,6 @@ fn untraceable() -> Result<(), String> {
 /// Only the daemon is left, with one UID: the plugin's command ends with its parent.
 /// The next start must end the daemon, remove its files and not lease its UID yet.
 fn ended_by_next(stage: &Stage, daemon: &str) -> Result<(), String> {
-    // Processes from an earlier test exist until the first process reaps them.
-    until("no process of an earlier test", || tenants(stage).is_empty())?;
     lose_both(stage)?;
     let is_daemons = |process: &Process| process.command.contains(daemon);
     let mut left = Vec::new();
@@ -187,7 +185,7 @@ fn somebody_elses() -> Result<(), String> {
     let stage = stage(Setting::Uid, "");
     let claimed = stage.user(OF_THE_FIRST);
     let claim = claimant(claimed);
-    until("the claim", || shows(claim.0.id(), claimed))?;
+    until("the claim", || groups(claim.0.id()).contains(&claimed))?;
     // A UID outside the range: another kind of server may leave directories too.
     let outside = stage.options.first_uid - 1;
     let mut others = [claimed, outside].map(Other::of);
@@ -201,13 +199,6 @@ fn somebody_elses() -> Result<(), String> {
     let _supervisor = stage.start(stage.options.command())?;
     let lives = others.each_mut().map(|other| matches!(other.0.try_wait(), Ok(None)));
     check(lives == [true; 2], || format!("a process of another program was ended: {lives:?}"))
-}
-
-/// Returns true if a process has a supplementary group.
-fn shows(pid: u32, group: u32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"));
-    groups.is_some_and(|groups| groups.split_whitespace().any(|id| id == group.to_string()))
 }
 
 /// Processes that are killed when the test is over.
