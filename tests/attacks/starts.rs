@@ -79,7 +79,7 @@ impl Stage {
         pack(&archive);
         let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let stage = Self { options, runtime: runtime.expect("a runtime"), archive, directory };
-        stage.is_free().expect("UIDs that no earlier test uses");
+        stage.wait_for_ids().expect("UIDs that no earlier test uses");
         stage
     }
 
@@ -106,7 +106,7 @@ impl Stage {
 
     /// Waits until no process has a UID of the range or claims one, so that the next start
     /// leases the first ones. A spawner may end after its supervisor.
-    fn is_free(&self) -> Result<(), String> {
+    fn wait_for_ids(&self) -> Result<(), String> {
         let users = self.options.first_uid..=self.options.last_uid;
         let is_of_range = |process: &Process| {
             iter::once(process.uid).chain(process.groups()).any(|id| users.contains(&id))
@@ -130,7 +130,7 @@ impl Stage {
         let sockets = fs::read_dir(self.directory.path().join("sockets")).expect("a directory");
         let shown: Vec<_> = sockets.flatten().map(|entry| entry.file_name()).collect();
         check(shown.is_empty(), || format!("left: {shown:?}"))?;
-        self.is_free()?;
+        self.wait_for_ids()?;
         Ok(ended)
     }
 
