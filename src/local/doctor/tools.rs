@@ -27,7 +27,10 @@ pub(super) async fn look(options: &Serve, tier: Tier, landlock: i32) -> Vec<Chec
     let places = options.places();
     let (catalog, problems) = match answer("definitions", move || read_once(places)).await {
         Ok(Ok(read)) => read,
-        Ok(Err(error)) => return vec![Check::failure(error.to_string())],
+        Ok(Err(error)) => {
+            let remedy = "mount a ConfigMap there, or set --plugins-dir";
+            return vec![Check::failure(error.to_string()).remedy(remedy)];
+        }
         Err(silent) => return vec![silent],
     };
     let mut checks: Vec<_> = problems.iter().filter_map(left_out).collect();
