@@ -333,7 +333,8 @@ fn broken(fault: &InvalidManifest, passage: &Passage<'_>, place: Place) -> Readi
 fn empty(text: &[u8]) -> Reading {
     let message = "the file is empty: metadata.name should be non-empty";
     let region = File(text).region(0, usize::MAX);
-    faulty(Diagnostic::new(Code::Empty, message).at(Some(region)))
+    let help = "write a definition into the file, or remove it";
+    faulty(Diagnostic::new(Code::Empty, message).at(Some(region)).help(help))
 }
 
 fn faulty(diagnostic: Diagnostic) -> Reading {

@@ -16,6 +16,9 @@ const LEGACY_KEYS: [&str; 2] = ["lockRepo", "allowConcurrency"];
 const ENV: &str = "set variables in the container, or in the command; `spec.sandbox.env` names \
                    those of the container that the commands get";
 
+/// The remedy for a name from which the socket's path becomes too long.
+pub(super) const SHORTEN: &str = "shorten metadata.name or spec.version";
+
 /// Longest text of a definition, in characters, that a message repeats.
 const MAX_SHOWN: usize = 160;
 
@@ -145,29 +148,29 @@ fn syntax(error: &cmp_yaml::Error, locator: &Locator<'_>) -> Diagnostic {
         None => problem,
     };
     let diagnostic = Diagnostic::new(code, shown(problem)).at(Some(region));
-    if code == Code::TooComplex {
-        return diagnostic
-            .help("write values out instead of using aliases, and nest fewer of them");
-    }
-    let line = String::from_utf8_lossy(locator.passage.line(at));
-    Diagnostic { help: remedy(&line).map(str::to_owned), ..diagnostic }
+    diagnostic.help(if code == Code::TooComplex {
+        "write values out instead of using aliases, and nest fewer of them"
+    } else if code == Code::Encoding {
+        "save the file as UTF-8, and remove control characters"
+    } else {
+        remedy(&String::from_utf8_lossy(locator.passage.line(at)))
+    })
 }
 
 /// The remedy for a line that is not YAML.
-fn remedy(line: &str) -> Option<&'static str> {
+fn remedy(line: &str) -> &'static str {
     if line.starts_with('\t') || line.trim().is_empty() && line.contains('\t') {
-        return Some("indent with spaces: YAML does not allow tabs");
+        return "indent with spaces: YAML does not allow tabs";
     }
     if line.contains("{{") {
-        return Some(
-            "render the template first, or put it into quotes if it belongs to the command",
-        );
+        return "render the template first, or put it into quotes if it belongs to the command";
     }
     let item = line.trim_start().trim_start_matches("- ");
     let value = item.split_once(": ").map_or(item, |(_, value)| value.trim_start());
-    value
-        .starts_with(['*', '%', '@', '`'])
-        .then_some("put the value into quotes, because of its first character")
+    if value.starts_with(['*', '%', '@', '`']) {
+        return "put the value into quotes, because of its first character";
+    }
+    "check the quotes, brackets and indentation of this line and of those before it"
 }
 
 fn wrong_type(path: &[Step], wanted: &str, found: &str, locator: &Locator<'_>) -> Diagnostic {
@@ -279,13 +282,14 @@ fn nul(path: &[Step], locator: &Locator<'_>) -> Diagnostic {
 fn name(error: &InvalidName, locator: &Locator<'_>) -> Diagnostic {
     let path = Step::path(error.field());
     let node = locator.node(&path);
-    let (region, label) = match error {
+    let (region, label, help) = match error {
         InvalidName::Character { text, character, .. } => {
             let start = text.find(*character).unwrap_or(0);
             let end = start + character.len_utf8();
-            (node.map(|node| locator.part(node, start, end)), "invalid character")
+            let part = node.map(|node| locator.part(node, start, end));
+            (part, "invalid character", "use letters, digits, `.`, `_` and `-`")
         }
-        InvalidName::Long { .. } => (None, "too long"),
+        InvalidName::Long { .. } => (None, "too long", SHORTEN),
     };
     Diagnostic::new(Code::Name, shown(&error.to_string()))
         .at(region.or_else(|| locator.value(&path)))
@@ -294,6 +298,7 @@ fn name(error: &InvalidName, locator: &Locator<'_>) -> Diagnostic {
             "the plugin's socket has this name; argocd-cmp-server accepts any text, and then \
              creates the socket in another directory or fails",
         )
+        .help(help)
 }
 
 fn last(path: &[Step]) -> &str {

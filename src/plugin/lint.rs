@@ -17,8 +17,8 @@ use self::{
     words::{Given, Word, given, words},
 };
 use super::{
-    Code, DEFAULT_SOCKET_DIR, Diagnostic, MAX_SOCKET_PATH, PluginDefinition, locator::Locator,
-    manifest::Step,
+    Code, DEFAULT_SOCKET_DIR, Diagnostic, MAX_SOCKET_PATH, PluginDefinition, diagnose::SHORTEN,
+    locator::Locator, manifest::Step,
 };
 
 /// Most announcements, and most repeated keys, that are reported: finding the line of each
@@ -90,7 +90,8 @@ fn socket(definition: &PluginDefinition, locator: &Locator<'_>, found: &mut Vec<
         found.push(
             Diagnostic::new(Code::SocketPath, text)
                 .at(locator.value(&Step::path("metadata.name")))
-                .label(format!("{} bytes too long", length - MAX_SOCKET_PATH)),
+                .label(format!("{} bytes too long", length - MAX_SOCKET_PATH))
+                .help(SHORTEN),
         );
     }
 }
@@ -123,6 +124,7 @@ fn discovery(
         ),
         [_] => {}
         [first, ignored @ ..] => {
+            let first = first.replace('/', ".");
             for method in ignored {
                 let method = method.replace('/', ".");
                 let text = format!("`{method}` is not used");
@@ -131,9 +133,9 @@ fn discovery(
                         .at(locator.key(&Step::path(&format!("spec.discover.{method}"))))
                         .label("ignored")
                         .note(format!(
-                            "`{}` takes precedence, and only one discovery method is used",
-                            first.replace('/', ".")
-                        )),
+                            "`{first}` takes precedence, and only one discovery method is used"
+                        ))
+                        .help("keep one, and remove the others"),
                 );
             }
         }
