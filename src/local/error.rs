@@ -5,7 +5,7 @@ use std::{fmt, io, path::PathBuf};
 use thiserror::Error;
 
 use super::{NoApplication, NoPeer, NotPacked, NotPrivate, NotReplayed};
-use crate::{grpc::ClientError, plural::plural};
+use crate::{grpc::ClientError, plugin::nearest, plural::plural};
 
 /// An error of `render`, `match`, `params` or `doctor`.
 #[derive(Debug, Error)]
@@ -60,7 +60,10 @@ pub enum LocalError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The plugin does not exist.
-    #[error("no plugin `{name}`: available plugins: {}{}", known.join(", "), LeftOut(left_out))]
+    #[error(
+        "no plugin `{name}`: {}available plugins: {}{}",
+        Meant(name, known), known.join(", "), LeftOut(left_out)
+    )]
     NoPlugin {
         /// The requested name.
         name: String,
@@ -149,6 +152,23 @@ pub enum LocalError {
     Show(String),
 }
 
+/// The part of an error message that suggests one of the known names.
+struct Meant<'m>(&'m str, &'m [String]);
+
+impl fmt::Display for Meant<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(name, known) = self;
+        // The name of a plugin ends with the version of its definition.
+        let is_version =
+            |known: &&str| known.strip_prefix(name).is_some_and(|v| v.starts_with('-'));
+        let known = || known.iter().map(String::as_str);
+        match known().find(is_version).or_else(|| nearest(name, known())) {
+            Some(meant) => write!(formatter, "did you mean `{meant}`? "),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The end of an error message that lists definitions that are not served.
 struct LeftOut<'l>(&'l [String]);
 
@@ -196,6 +216,29 @@ impl LocalError {
             | Self::Different { .. }
             | Self::Show(_) => 1,
             Self::Private(_) | Self::Unisolated | Self::Client(ClientError::Connect { .. }) => 7,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_with_a_version_or_a_similar_name_is_suggested() {
+        let known = ["concat-v1.0", "other"].map(str::to_owned).to_vec();
+        for (name, meant) in [
+            ("concat", "did you mean `concat-v1.0`? "),
+            ("concat-v1", "did you mean `concat-v1.0`? "),
+            ("othre", "did you mean `other`? "),
+            ("conc", ""),
+            ("helm", ""),
+        ] {
+            let (name, known, left_out) = (name.to_owned(), known.clone(), Vec::new());
+            let expected =
+                format!("no plugin `{name}`: {meant}available plugins: concat-v1.0, other");
+            let error = LocalError::NoPlugin { name, known, left_out };
+            assert_eq!(error.to_string(), expected);
         }
     }
 }
