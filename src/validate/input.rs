@@ -97,9 +97,11 @@ impl Input {
         matches!(self.kind, InputKind::Ignored(Exclusion::Extension | Exclusion::Reserved))
     }
 
-    /// Its name in results, and its content.
+    /// Its name in results, and its content. An entry that `serve` ignores is an error.
     pub(super) fn into_text(self) -> (String, Content) {
-        (self.path, self.text)
+        let InputKind::Ignored(reason) = self.kind else { return (self.path, self.text) };
+        let text = format!("not read: {reason}: name the files instead of their directory");
+        (self.path, Err(Box::new(Diagnostic::new(Code::Unreadable, text))))
     }
 
     /// The note on an ignored entry.
