@@ -196,27 +196,28 @@ impl Decoder {
                 Ok(()) => *into = value.clone(),
                 Err(message) => self.refuse(message, shape, "text"),
             },
-            (Shape::List(element), Value::Array(items)) => *into = self.list(items, element),
+            (Shape::List(element), Value::Array(items)) => self.list(items, element, into),
             (Shape::Map(element), Value::Object(members)) => self.map(members, element, into),
             (Shape::Struct(known), Value::Object(members)) => self.members(members, known, into),
             _ => self.mismatch(value, shape),
         }
     }
 
-    fn list(&mut self, items: &[Value], element: &Shape) -> Value {
-        let read = items.iter().enumerate().map(|(index, item)| {
+    fn list(&mut self, items: &[Value], element: &Shape, into: &mut Value) {
+        let Value::Array(target) = into else { return };
+        target.resize_with(items.len(), || element.zero());
+        for (index, (item, into)) in items.iter().zip(target).enumerate() {
             self.path.push(Step::Index(index));
-            // Go decodes a `null` element to a nil pointer if elements are structs,
-            // and to the zero value otherwise.
-            let mut into = match (element, item) {
-                (Shape::Struct(_), Value::Null) => Value::Null,
-                _ => element.zero(),
-            };
-            self.decode(item, element, &mut into);
+            // Go decodes a `null` element to a nil pointer if elements are structs. Otherwise
+            // it stays what a key in another case has set, or zero.
+            match (element, &item, &into) {
+                (Shape::Struct(_), Value::Null, _) => *into = Value::Null,
+                (_, _, Value::Null) => *into = element.zero(),
+                _ => {}
+            }
+            self.decode(item, element, into);
             self.path.pop();
-            into
-        });
-        Value::Array(read.collect())
+        }
     }
 
     fn map(&mut self, members: &Map<String, Value>, element: &Shape, into: &mut Value) {

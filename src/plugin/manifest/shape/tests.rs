@@ -41,6 +41,20 @@ fn keys_that_differ_in_case_are_merged_field_by_field() {
 }
 
 #[test]
+fn lists_whose_keys_differ_in_case_are_merged_element_by_element() {
+    for (first, second, merged) in [
+        (json!(["U", "V"]), json!(["a", null]), json!(["a", "V"])),
+        (json!(["U", "V"]), json!([null]), json!(["U"])),
+        (json!(["U"]), json!([null, "b"]), json!(["U", "b"])),
+        (json!(["U"]), json!(null), json!(["U"])),
+        (json!(["U"]), json!([]), json!([])),
+    ] {
+        let (read, _) = outer(&json!({"generate": {"Command": first, "command": second}}));
+        assert_eq!(read, json!({"generate": {"command": merged}}));
+    }
+}
+
+#[test]
 fn letters_that_fold_to_ascii_count_as_ascii() {
     let (read, _) = outer(&json!({"verſion": "1"}));
     assert_eq!(read, json!({"version": "1"}));
