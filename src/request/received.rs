@@ -70,7 +70,10 @@ impl Received {
         // Relative to the archive, which need not be the whole repository; the
         // repository is what ARGOCD_APP_SOURCE_PATH is relative to.
         let relative = application.as_path().as_os_str().as_encoded_bytes();
-        environment.push([b"ARGOCD_APP_TARBALL_REL_PATH=", relative].concat().into());
+        // No variable can have a NUL; the error is then that of entering the directory.
+        if !relative.contains(&0) {
+            environment.push([b"ARGOCD_APP_TARBALL_REL_PATH=", relative].concat().into());
+        }
         Workspace::new(self.checkout, application, environment)
     }
 }

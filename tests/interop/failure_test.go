@@ -124,6 +124,7 @@ func TestAnAppDirectoryThatIsNotOneIsNoticed(t *testing.T) {
 			"absent":                   "no such file or directory",
 			"dangling":                 "no such file or directory",
 			"\xff":                     "no such file or directory",
+			"a\x00b":                   "invalid argument",
 			"file":                     "not a directory",
 			"circle":                   "too many levels of symbolic links",
 			strings.Repeat("n", 256):   "file name too long",
