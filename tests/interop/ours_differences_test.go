@@ -94,6 +94,7 @@ func TestOursShowsCommandsOtherThingsAsDocumented(t *testing.T) {
 func TestOursDiscoversOtherwiseAsDocumented(t *testing.T) {
 	above := discovering("above", `{fileName: `+strings.Repeat("../", 30)+`etc/passwd}`)
 	literal := discovering("literal", `{fileName: "*.yaml"}`)
+	command := discovering("command", `{find: {command: [ls]}}`)
 	archive := tree.Archive(file("app/x", "x"), file("[a]/app.yaml", "x"), link("circle", "circle"))
 	answer := func(t *testing.T, s subject, d plugin.Definition, path string, want bool) {
 		t.Helper()
@@ -103,19 +104,52 @@ func TestOursDiscoversOtherwiseAsDocumented(t *testing.T) {
 			t.Errorf("%s in %s: expected %v, got %v, error %v", d.Name, path, want, got, err)
 		}
 	}
-	theirs := peer(t, above, literal)
+	theirs := peer(t, above, literal, command)
 	answer(t, theirs, above, "app", true)
 	answer(t, theirs, literal, "[a]", false)
-	s := ours(t, above, literal)
+	s := ours(t, above, literal, command)
 	answer(t, s, above, "app", false)
 	answer(t, s, literal, "[a]", true)
 
 	// The peer searches the directory where it was started.
-	if _, err := theirs.raw(t, literal, client.Match, client.Whole("circle", archive)...); err != nil {
-		t.Errorf("expected an answer of the peer, got %v", err)
+	for path, cause := range map[string]string{"circle": "too many levels of symbolic links", "a\x00b": "invalid argument"} {
+		for _, d := range []plugin.Definition{literal, command} {
+			if _, err := theirs.raw(t, d, client.Match, client.Whole(path, archive)...); err != nil {
+				t.Errorf("expected an answer of the peer, got %v", err)
+			}
+		}
+		_, err := s.raw(t, literal, client.Match, client.Whole(path, archive)...)
+		refusedLike(t, s, err, codes.Unknown, "match repository error: ANY: "+cause)
+		_, err = s.raw(t, command, client.Match, client.Whole(path, archive)...)
+		refusedLike(t, s, err, codes.Unknown, "match repository error: error running find command: fork/exec ANYls: ANY")
 	}
-	_, err := s.raw(t, literal, client.Match, client.Whole("circle", archive)...)
-	refused(t, s, err, codes.Unknown, "match repository error: circle: too many levels of symbolic links")
+
+	for _, d := range []plugin.Definition{literal, command} {
+		answer(t, theirs, d, "absent/../[a]", d.Name == "command")
+	}
+	answer(t, s, literal, "absent/../[a]", true)
+	_, err := s.raw(t, command, client.Match, client.Whole("absent/../[a]", archive)...)
+	refusedLike(t, s, err, codes.Unknown, "match repository error: error running find command: fork/exec ANYls: no such file or directory")
+}
+
+// collisions are mappings with two keys that are one in JSON. The last one has the value b.
+var collisions = []string{"1: a\n\"1\": b\n", "\"1\": a\n1: b\n", "true: a\n\"true\": b\n", "1.0: a\n1: b\n", "\".inf\": a\n.inf: b\n", "x: {1: a, \"1\": b}\n"}
+
+func TestOursTakesTheLastOfEqualKeysAsDocumented(t *testing.T) {
+	theirs, s := peer(t, printing), ours(t, printing)
+	for _, output := range collisions {
+		repo := repositoryOf(t, tree.Files{"out": output})
+		got, err := theirs.generate(t, printing, repo)
+		if err != nil || len(got) != 1 || !strings.Contains(got[0], `:"a"}`) && !strings.Contains(got[0], `:"b"}`) {
+			t.Errorf("%q: expected one of the values of the peer, got %v, error %v", output, got, err)
+		}
+		for range 5 {
+			got, err := s.generate(t, printing, repo)
+			if err != nil || len(got) != 1 || !strings.Contains(got[0], `:"b"}`) {
+				t.Errorf("%q: expected the last value, got %v, error %v", output, got, err)
+			}
+		}
+	}
 }
 
 func TestOursUnpacksBelowAClosedDirectoryAsDocumented(t *testing.T) {

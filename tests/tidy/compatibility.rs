@@ -42,6 +42,7 @@ const SHOWN: &[(&str, &[&str])] = &[
     ("a command's JSON for dynamic parameters", &["TestOursRefusesAnnouncementsAsDocumented"]),
     ("`null` in a list of parameters", &["a_null_is_named_by_list_and_index"]),
     ("discovery for an application path", &["TestOursDiscoversOtherwiseAsDocumented"]),
+    ("discovery by command", &["TestOursDiscoversOtherwiseAsDocumented"]),
     ("output over `--max-output`", &["too_much_output_stops_a_plugin"]),
     (
         "output that needs more than three times",
@@ -105,6 +106,7 @@ const SHOWN: &[(&str, &[&str])] = &[
     ("a command after its deadline", &["TestWhatACommandStartedMayCleanUpAtTheDeadline"]),
     ("JSON with `\\/`", &["json_that_yaml_refuses_is_respelled"]),
     ("a key that a command's JSON", &["TestOursReadsRepeatedKeysAsDocumented"]),
+    ("keys of one mapping", &["TestOursTakesTheLastOfEqualKeysAsDocumented"]),
     ("gRPC code", &["TestADeadlineEndsTheCommand"]),
     (
         "standard error in errors",
