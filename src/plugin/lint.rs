@@ -8,7 +8,7 @@ mod scratch;
 mod script;
 mod words;
 
-use cmp_sandbox::Tier;
+use cmp_sandbox::{Tier, ends_as_credential};
 use serde_json::Value;
 
 pub(crate) use self::words::shell_name;
@@ -25,14 +25,9 @@ use super::{
 /// takes time in proportion to the file.
 const MAX_FOUND: usize = 20;
 
-/// Endings of options that take a secret.
+/// Endings of options that take a secret. `cmp_sandbox::suggests_credential` knows more words for
+/// variables, which here would also report `--sort-key`.
 const SECRETS: [&str; 6] = ["password", "passwd", "passphrase", "token", "secret", "apikey"];
-
-/// Last words of such options. At the end of other words they mean nothing: `--bypass`.
-const SECRET_WORDS: [&str; 3] = ["pass", "pat", "pwd"];
-
-/// The option of the current directory.
-const CURRENT: &str = "--pwd";
 
 const INCOMPLETE: &str = "the output is then incomplete, and with automated pruning Argo CD deletes \
                           the missing resources";
@@ -257,10 +252,10 @@ fn secret(words: &[Word<'_>], locator: &Locator<'_>) -> Option<Diagnostic> {
     let is_name = |name: &str| {
         let name = name.to_ascii_lowercase();
         let bare: String = name.chars().filter(char::is_ascii_alphabetic).collect();
-        let is_secret = || SECRETS.iter().any(|secret| bare.ends_with(secret));
-        let last = || name.rsplit(['-', '_']).next().unwrap_or_default();
-        let is_last = || name != CURRENT && SECRET_WORDS.contains(&last());
-        name.starts_with("--") && (is_secret() || is_last())
+        let is_secret = |option| {
+            SECRETS.iter().any(|secret| bare.ends_with(secret)) || ends_as_credential(option)
+        };
+        name.strip_prefix("--").is_some_and(is_secret)
     };
     let is_plain = |text: &str| {
         let text = text.trim_start_matches(['"', '\'']);

@@ -5,6 +5,7 @@ mod ask_pass;
 mod bounds;
 mod capture;
 mod consumption;
+mod credential_name;
 mod excerpt;
 mod handle;
 mod health;
@@ -26,13 +27,14 @@ pub use self::{
     ask_pass::{AskPass, AskPassPlace},
     bounds::{Bounds, Caches, Network},
     consumption::{Consumption, RequestUsage},
+    credential_name::{ends_as_credential, suggests_credential},
     excerpt::Excerpt,
     handle::Unconfined,
     health::Health,
     lease::{Lease, NoLease, SharedRepository, SpawnerGone},
     link::Link,
     output::{Output, Termination, Usage},
-    redact::{Redactor, suggests_credential},
+    redact::Redactor,
     room::{FIRST_OUTPUT, Room},
     run::{Command, NotRun, Ordered},
     start::{Abilities, NotStarted, SPAWNER, Setup, Shortfall, Spawner, SpawnerProcess},

@@ -14,33 +14,7 @@ use std::{
 
 use memchr::{memchr, memmem};
 
-/// Parts of names of variables that hold credentials.
-const CREDENTIALS: [&str; 11] = [
-    "PASSWORD",
-    "PASSWD",
-    "PASSPHRASE",
-    "TOKEN",
-    "SECRET",
-    "CRED",
-    "APIKEY",
-    "_KEY",
-    "NONCE",
-    "COOKIE",
-    HEADER,
-];
-
-/// Last words of such names. Elsewhere they are parts of other words: `PATH`, `COMPASS`.
-const LAST_WORDS: [&str; 3] = ["PASS", "PAT", "PWD"];
-
-/// The variable of the current directory.
-const CURRENT: &str = "PWD";
-
-/// End of names of variables that hold a header of HTTP.
-const HEADER: &str = "AUTH_HEADER";
-
-/// Ends of names of variables that only describe a credential or point to it.
-const REFERENCES: [&str; 8] =
-    ["_FILE", "_PATH", "_DIR", "_NAME", "_URL", "_ADDR", "_USERNAME", "_TYPE"];
+use super::credential_name::{HEADER, suggests_credential};
 
 /// Shortest value in bytes that is masked. Shorter ones, such as `true` and
 /// `none`, occur in ordinary text.
@@ -197,16 +171,6 @@ fn credential(entry: &[u8]) -> Option<&[u8]> {
     suggests_credential(&name).then(|| if name.ends_with(HEADER) { last() } else { value })
 }
 
-/// True if a variable's name suggests that its value is a credential.
-#[must_use]
-pub fn suggests_credential(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    let is_last = |word: &&str| name != CURRENT && name.rsplit('_').next() == Some(word);
-    let speaks =
-        CREDENTIALS.iter().any(|word| name.contains(word)) || LAST_WORDS.iter().any(is_last);
-    speaks && !REFERENCES.iter().any(|end| name.ends_with(end))
-}
-
 /// Splits a value into the pieces to search for. Programs print values line by
 /// line.
 fn pieces(value: &[u8]) -> impl Iterator<Item = Box<[u8]>> {
@@ -267,26 +231,6 @@ mod tests {
     fn values_of_credentials_are_masked_everywhere() {
         let redactor = redactor(&["GIT_PASSWORD=hunter22", "ARGOCD_ENV_api_token=a=b=c=d"]);
         assert_eq!(redactor.text("a hunter22, hunter22b a=b=c=d"), "a ***, ***b ***");
-    }
-
-    #[test]
-    fn short_words_count_only_as_the_last_one() {
-        for name in ["PASS", "PAT", "DB_PASS", "ARGOCD_ENV_github_pat", "MYSQL_PWD"] {
-            assert!(suggests_credential(name), "{name}");
-        }
-        for name in [
-            "PATH",
-            "PWD",
-            "OLDPWD",
-            "COMPASS",
-            "BYPASS",
-            "JSON_PATCH",
-            "GIT_ASKPASS",
-            "PASS_ARGS",
-            "PAT_USER",
-        ] {
-            assert!(!suggests_credential(name), "{name}");
-        }
     }
 
     #[test]
