@@ -9,13 +9,61 @@ pub(super) fn reference(name: &str) -> String {
     format!("$({name})")
 }
 
-/// True if a value refers to a variable. A doubled dollar sign is a plain one.
+/// A part of a value, as Kubernetes reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part<'v> {
+    Text(&'v str),
+    /// A doubled dollar sign, which becomes a plain one.
+    Dollar,
+    /// A reference to the variable of this name.
+    Reference(&'v str),
+}
+
+impl<'v> Part<'v> {
+    fn all(mut rest: &'v str) -> impl Iterator<Item = Self> {
+        std::iter::from_fn(move || {
+            let (part, length) = Self::first(rest)?;
+            rest = rest.get(length..)?;
+            Some(part)
+        })
+    }
+
+    /// The first part of a value, and its length in bytes.
+    fn first(value: &'v str) -> Option<(Self, usize)> {
+        if value.starts_with("$$") {
+            return Some((Self::Dollar, 2));
+        }
+        let named = value.strip_prefix("$(").and_then(|rest| rest.split_once(')'));
+        if let Some((name, _)) = named {
+            return Some((Self::Reference(name), "$()".len() + name.len()));
+        }
+        let first = value.chars().next()?.len_utf8();
+        let end = value.get(first..)?.find('$').map_or(value.len(), |at| first + at);
+        Some((Self::Text(value.get(..end)?), end))
+    }
+}
+
+/// The names of the variables that a value refers to.
+fn names(value: &str) -> impl Iterator<Item = &str> {
+    Part::all(value).filter_map(|part| match part {
+        Part::Reference(name) => Some(name),
+        Part::Text(_) | Part::Dollar => None,
+    })
+}
+
+/// True if a value refers to a variable.
 pub(super) fn refers(value: &str, name: &str) -> bool {
-    let is_plain = |at| {
-        let before = value.get(..at).unwrap_or_default();
-        (before.len() - before.trim_end_matches('$').len()).is_multiple_of(2)
-    };
-    value.match_indices(&reference(name)).any(|(at, _)| is_plain(at))
+    names(value).any(|found| found == name)
+}
+
+/// The value with the references to a variable under its new name.
+pub(super) fn renamed(value: &str, old: &str, new: &str) -> String {
+    let written = Part::all(value).map(|part| match part {
+        Part::Text(text) => text.to_owned(),
+        Part::Dollar => "$$".to_owned(),
+        Part::Reference(name) => reference(if name == old { new } else { name }),
+    });
+    written.collect()
 }
 
 /// Names and values of the variables that have a value in the manifest, with references
@@ -32,18 +80,15 @@ pub(super) fn literal(variables: &[Value]) -> Vec<(String, String)> {
 
 /// A value with references replaced once. Those to unknown variables stay.
 fn expanded(value: &str, known: &[(String, String)]) -> String {
-    let (mut result, mut rest) = (String::new(), value);
-    while let Some((before, after)) = rest.split_once("$(") {
-        result.push_str(before);
-        let named = after.split_once(')').and_then(|(name, tail)| {
-            let (_, new) = known.iter().rev().find(|(other, _)| other == name)?;
-            Some((new.as_str(), tail))
-        });
-        let (new, tail) = named.unwrap_or(("$(", after));
-        result.push_str(new);
-        rest = tail;
-    }
-    result + rest
+    let found = |name: &str| known.iter().rev().find(|(other, _)| other == name);
+    let written = Part::all(value).map(|part| match part {
+        Part::Text(text) => text.to_owned(),
+        Part::Dollar => "$".to_owned(),
+        Part::Reference(name) => {
+            found(name).map_or_else(|| reference(name), |(_, new)| new.clone())
+        }
+    });
+    written.collect()
 }
 
 #[cfg(test)]
@@ -64,8 +109,17 @@ mod tests {
             json!({"name": "A", "value": "a$(B)"}),
             json!({"name": "B", "value": "b"}),
             json!({"name": "C", "value": "$(A) $(B)"}),
+            json!({"name": "D", "value": "$$(B) $$$(B) $B $( $"}),
         ];
         let values: Vec<_> = literal(&variables).into_iter().map(|(_, value)| value).collect();
-        assert_eq!(values, ["a$(B)", "b", "a$(B) b"]);
+        assert_eq!(values, ["a$(B)", "b", "a$(B) b", "$(B) $b $B $( $"]);
+    }
+
+    #[test]
+    fn only_references_are_renamed() {
+        assert_eq!(
+            renamed("$(A) $$(A) $$$(A) $(AB) $A $(", "A", "X"),
+            "$(X) $$(A) $$$(X) $(AB) $A $("
+        );
     }
 }

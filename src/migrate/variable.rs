@@ -10,7 +10,7 @@ use super::{
     env_from,
     field::{is_within, remove, set, text, unused},
     plugin::Plugin,
-    reference::{reference, refers},
+    reference::{self, reference, refers},
     report::Report,
 };
 
@@ -176,8 +176,8 @@ impl Shared {
             let mut value = value.clone();
             set(&mut value, &["name"], json!(renamed));
             for other in own.differing.iter().filter(|other| other.values.contains_key(index)) {
-                let renamed = reference(&format!("{prefix}_{}", other.name));
-                let new = text(&value, "value").replace(&reference(&other.name), &renamed);
+                let new = format!("{prefix}_{}", other.name);
+                let new = reference::renamed(text(&value, "value"), &other.name, &new);
                 if !new.is_empty() {
                     set(&mut value, &["value"], json!(new));
                 }

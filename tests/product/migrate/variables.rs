@@ -149,3 +149,12 @@ fn a_definition_lists_the_new_name_that_no_shell_can_set() {
         assert_eq!(result.definition(definition)["spec"]["sandbox"], json!({"env": [name]}));
     }
 }
+
+#[test]
+fn escaped_references_are_text() {
+    let env =
+        |value: &str| format!("env: [{{name: C, value: {value}}}, {{name: T, value: $$(C) $(C)}}]");
+    let result = told(&[("a", &env("one")), ("b", &env("two"))], &[]);
+    let variables = result.sidecar()["env"].as_array().unwrap();
+    assert!(variables.contains(&json!({"name": "A_T", "value": "$$(C) $(A_C)"})), "{variables:?}");
+}
