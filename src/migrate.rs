@@ -11,6 +11,7 @@ mod document;
 mod edit;
 mod env_from;
 mod error;
+mod expression;
 mod field;
 mod host;
 mod json_patch;
@@ -97,9 +98,11 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
 
     // Each part of the new container also adds to the changes of the definitions, and variables
     // depend on the paths and caches before them.
-    let mounts = Mounts::new(&old, &config_maps, old.sidecars()).merge(&mut plugins, &mut report);
+    let mut mounts =
+        Mounts::new(&old, &config_maps, old.sidecars()).merge(&mut plugins, &mut report);
     let tools = Tools::new(&mut plugins, options.tools, &old, &mut report);
     let variables = Variables::merge(&mut plugins, &config_maps, &mut report);
+    expression::follow(&mut mounts, &variables, &plugins, &mut report);
     let resources = Resources::new(&mut plugins, &old, &mut report);
     let definitions = Definition::all(&plugins)?;
     for plugin in &plugins {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{
     config_map::ConfigMaps,
     container::PROGRAM_DIR,
+    expression::agrees,
     field::{is_within, label, list, set, text, trimmed},
     lists::Lists,
     plugin::{FILE, Plugin},
@@ -155,7 +156,7 @@ impl<'i> Mounts<'i> {
                 .all(|key| text(other, key) == text(&mount, key))
         };
         match taken {
-            Some(other) if same(other) => return path,
+            Some(other) if same(other) && agrees(&mount, &self.sidecars) => return path,
             None if !is_own => {
                 self.gathered.push(mount);
                 return path;

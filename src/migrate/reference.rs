@@ -44,11 +44,16 @@ impl<'v> Part<'v> {
 }
 
 /// The names of the variables that a value refers to.
-fn names(value: &str) -> impl Iterator<Item = &str> {
+pub(super) fn names(value: &str) -> impl Iterator<Item = &str> {
     Part::all(value).filter_map(|part| match part {
         Part::Reference(name) => Some(name),
         Part::Text(_) | Part::Dollar => None,
     })
+}
+
+/// True if Kubernetes would change a value.
+pub(super) fn is_expanded(value: &str) -> bool {
+    Part::all(value).any(|part| !matches!(part, Part::Text(_)))
 }
 
 /// True if a value refers to a variable.

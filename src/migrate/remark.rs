@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{container::NAME, edit, field::list, masked::masked, plugin::Plugin, report::Report};
+use super::{
+    container::NAME, edit, field::list, masked::masked, plugin::Plugin, reference::is_expanded,
+    report::Report,
+};
 
 /// Fields of a container that become something else in the new one, or stay.
 const MOVED: [&str; 11] = [
@@ -49,6 +52,12 @@ fn start(plugin: &Plugin, report: &mut Report) {
             "plugin `{name}`: its sidecar runs a script before argocd-cmp-server: move it to an \
              init container, or to `init` of the definition: {script}"
         ));
+        if is_expanded(&script) {
+            report.check(format!(
+                "plugin `{name}`: Kubernetes replaces $(NAME) and $$ in the script of its sidecar, \
+                 but not in definitions: in `init`, write ${{NAME}} for a variable and $ for $$"
+            ));
+        }
     }
     if plugin.sidecar.has_unknown_start() {
         let words: Vec<_> = plugin.sidecar.command().collect();

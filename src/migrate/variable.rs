@@ -106,6 +106,13 @@ impl Variables {
         merged
     }
 
+    /// True if the new container has a variable, or may have it from a source of the plugin.
+    pub(super) fn may_have(&self, name: &str, plugin: &Plugin) -> bool {
+        let is_it = |variable: &Value| text(variable, "name") == name;
+        let is_stated = plugin.sidecar.variables().iter().any(is_it);
+        self.env.iter().any(is_it) || !is_stated && !plugin.sidecar.variable_sources().is_empty()
+    }
+
     /// A setting of the server, which has one value for all plugins.
     fn set(&mut self, shared: &Shared, plugins: &[Plugin], report: &mut Report) {
         self.env.extend(shared.values.values().next().cloned());
