@@ -26,7 +26,7 @@ pub(super) fn lint(
     let region =
         locator.node(&word.path).map_or_else(|| locator.value(&word.path), |node| Some(part(node)));
     let shown: String = path.chars().take(MAX_SHOWN).collect();
-    let name = path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("file");
+    let name = last(path);
     Some(
         Diagnostic::new(Code::SharedPath, format!("the fixed path {shown}"))
             .at(region)
@@ -34,6 +34,11 @@ pub(super) fn lint(
             .note("with isolation `uid` and `landlock`, permission is denied; with `namespaces`, the directory is private and empty for each command")
             .help(format!("\"$TMPDIR/{name}\" is private to the request, and init and generate share it; a path to read belongs in spec.sandbox.read")),
     )
+}
+
+/// The last component of a path.
+fn last(path: &str) -> &str {
+    path.trim_end_matches('/').rsplit('/').next().unwrap_or(path)
 }
 
 /// Offsets and texts of the paths in a script, without those in comments.
@@ -45,7 +50,7 @@ fn paths(text: &str) -> Vec<(usize, &str)> {
         DIRECTORIES.iter().filter_map(move |directory| {
             let at = line.match_indices(directory).find(|(at, _)| begins(line, *at))?.0;
             let rest = line.get(at..)?;
-            let end = rest.find(ends).unwrap_or(rest.len());
+            let end = length(rest);
             (end > directory.len()).then(|| Some((offset + at, rest.get(..end)?)))?
         })
     })
@@ -58,8 +63,15 @@ fn begins(line: &str, at: usize) -> bool {
     before.is_none_or(|last| last.is_whitespace() || "\"'=<>(;&|,:".contains(last))
 }
 
-fn ends(next: char) -> bool {
-    next.is_whitespace() || "\"'<>();&|,`}".contains(next)
+/// Length in bytes of the path at the beginning of a text, with variables such as `${NAME}`.
+fn length(text: &str) -> usize {
+    let mut is_open = false;
+    let ends = |next: char| {
+        let closes = next == '}' && is_open;
+        is_open = next == '{' || is_open && !closes;
+        !closes && (next.is_whitespace() || "\"'<>();&|,`}".contains(next))
+    };
+    text.find(ends).unwrap_or(text.len())
 }
 
 #[cfg(test)]
@@ -78,10 +90,17 @@ mod tests {
             ("cat '/var/tmp/a b'", "/var/tmp/a"),
             ("x=$(mktemp /dev/shm/x.XXXX)", "/dev/shm/x.XXXX"),
             ("/tmp/tools/helm", "/tmp/tools/helm"),
+            ("{ x > /tmp/${A}-${B}.yaml; }", "/tmp/${A}-${B}.yaml"),
+            ("{cp,/tmp/x}", "/tmp/x"),
         ] {
             assert_eq!(found(text), [expected], "{text}");
         }
         assert_eq!(paths("a\nb >/tmp/c")[0].0, 5);
+    }
+
+    #[test]
+    fn the_last_component_may_end_with_a_slash() {
+        assert_eq!((last("/tmp/a/b"), last("/tmp/plugin/")), ("b", "plugin"));
     }
 
     #[test]
