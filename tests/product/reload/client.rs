@@ -16,7 +16,7 @@ use std::{
 const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 /// Time limit for the server's first byte; a client of Argo CD has none.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The fate of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

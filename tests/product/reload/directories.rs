@@ -22,7 +22,7 @@ use crate::reload::{
 const SOON: Duration = Duration::from_secs(3);
 
 /// Time limit for a change that only polling finds.
-const LATER: Duration = Duration::from_secs(12);
+const LATER: Duration = Duration::from_mins(1);
 
 /// A loader that watches its directory.
 struct Followed {

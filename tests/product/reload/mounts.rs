@@ -9,6 +9,7 @@ use crate::{
         server::Folders,
     },
     skip::skip,
+    waiting::eventually,
 };
 
 /// Mounts the first argument over the second in its own namespace, changes the
@@ -42,8 +43,8 @@ fn a_sub_path_mount_is_reported_with_the_remedy() {
         .arg(fs::canonicalize(volume.path().join("plugin.yaml")).unwrap())
         .arg(&point);
     let server = folders.start(&mut command);
-    let (_, page) = server.ask("GET", "/metrics");
-    assert!(page.contains("argocd_cmp_config_static_mount 1"), "{page}");
+    let page = || server.ask("GET", "/metrics").1;
+    eventually("the metric", || page().contains("argocd_cmp_config_static_mount 1"));
     // The ConfigMap changes, but the mounted file does not.
     kubelet.publish(payload([("plugin.yaml", definition("b", "x"))]));
     let (status, overview) = server.ask("POST", "/-/reload");

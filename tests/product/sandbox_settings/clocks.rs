@@ -37,9 +37,9 @@ fn an_error_names_the_timeout_of_commands() {
 
 #[test]
 fn each_command_has_the_whole_timeout() {
-    let init = "  init: {command: [sh, -c, 'sleep 3']}";
-    let bench = Bench::new(init, "sleep 3; echo 'kind: A'");
-    let _server = bench.serve("none", &["--exec-timeout", "5s"]);
+    let init = "  init: {command: [sh, -c, 'sleep 8']}";
+    let bench = Bench::new(init, "sleep 8; echo 'kind: A'");
+    let _server = bench.serve("none", &["--exec-timeout", "15s"]);
     assert_eq!(bench.ask("tried", &["--timeout", "60s"]).value("kind"), "A");
 }
 

@@ -18,7 +18,7 @@ use crate::{
         healing::{sleeper, unique},
     },
     skip::skip,
-    waiting::eventually,
+    waiting::{eventually, retry},
 };
 
 const FINE: &str = "echo 'kind: A'";
@@ -30,7 +30,7 @@ fn an_error_names_the_plugins_own_timeout() {
         let rendered = Bench::new("  limits: {timeout: 700ms}", "sleep 60").render(tier, &[]);
         let error = rendered.error();
         assert!(error.contains("the plugin's own spec.limits.timeout of 0.7s passed"), "{error}");
-        assert!(began.elapsed() < Duration::from_secs(20), "{tier}");
+        assert!(began.elapsed() < Duration::from_secs(50), "{tier}");
     }
 }
 
@@ -113,17 +113,23 @@ fn a_plugins_requests_wait_for_each_other() {
     });
 }
 
+/// Asks until the server's answer comes before the end of the client's own clock. On a busy
+/// machine, the 100 ms between them may not be enough.
+#[track_caller]
+fn in_time(mut ask: impl FnMut() -> String) -> String {
+    retry(|| Some(ask()).filter(|error| !error.contains("in time")).ok_or("an answer in time"))
+}
+
 #[test]
 fn a_request_without_a_place_names_the_plugins_limit() {
-    let time = unique(60);
+    let time = unique(600);
     let bench = Bench::new("  limits: {requests: 1}", &format!("sleep {time}"));
     let mut server = bench.serve("none", &[]);
     thread::scope(|scope| {
-        scope.spawn(|| bench.ask("tried", &[]));
+        scope.spawn(|| bench.ask("tried", &["--timeout", "10m"]));
         eventually("a command", || sleeper(&time).is_some());
-        let rendered = bench.ask("tried", &["--timeout", "3s"]);
+        let error = in_time(|| bench.ask("tried", &["--timeout", "3s"]).error().to_owned());
         server.kill();
-        let error = rendered.error();
         assert!(
             error.contains("no free place: the limit is 1 request of plugin tried at a time"),
             "{error}"
@@ -134,7 +140,7 @@ fn a_request_without_a_place_names_the_plugins_limit() {
 
 #[test]
 fn a_changed_limit_of_requests_counts_on_old_connections_too() {
-    let time = unique(60);
+    let time = unique(600);
     let script = &format!("sleep {time}");
     let bench = Bench::new("  limits: {requests: 2}", script);
     let mut server = bench.serve("none", &[]);
@@ -146,9 +152,9 @@ fn a_changed_limit_of_requests_counts_on_old_connections_too() {
     server.says("serving a changed definition");
     let parcel = Parcel { timeout: Duration::from_secs(3), ..bench.parcel() };
     thread::scope(|scope| {
-        scope.spawn(|| bench.ask("tried", &[]));
+        scope.spawn(|| bench.ask("tried", &["--timeout", "10m"]));
         eventually("a command", || sleeper(&time).is_some());
-        let error = runtime.block_on(old.generate(&parcel)).unwrap_err().to_string();
+        let error = in_time(|| runtime.block_on(old.generate(&parcel)).unwrap_err().to_string());
         server.kill();
         assert!(
             error.contains("no free place: the limit is 1 request of plugin tried at a time"),
