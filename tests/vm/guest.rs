@@ -30,7 +30,7 @@ pub(crate) const DISK: &str = "/opt/disk";
 
 /// Time limit for one scenario, including the end of all its processes. The machine
 /// is emulated and slow, and a node starts in its first scenario.
-pub(crate) const SCENARIO: Duration = Duration::from_mins(8);
+pub(crate) const SCENARIO: Duration = Duration::from_mins(20);
 
 /// The first process: sets the machine up, runs scenarios and powers off.
 pub(crate) fn init() -> ExitCode {

@@ -31,7 +31,7 @@ pub(crate) const ADDRESS: &str = "10.0.0.1";
 pub(crate) const NAME: &str = "node";
 
 /// Time limit for each part of the node to start. The machine is emulated and slow.
-const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_mins(8);
 
 const DIRECTORY: &str = "/run/node";
 
@@ -132,7 +132,7 @@ pub(super) fn start() {
 
 /// Runs `kubectl` with this input.
 pub(crate) fn kubectl(arguments: &[&str], input: &str) -> Result<String, String> {
-    let common = ["--kubeconfig", "/run/node/kubeconfig", "--request-timeout", "30s"];
+    let common = ["--kubeconfig", "/run/node/kubeconfig", "--request-timeout", "3m"];
     run("kubectl", &[&common, arguments].concat(), input)
 }
 

@@ -26,7 +26,7 @@ const PLUGINS: &str = "argocd-cmp-plugins";
 const SOCKETS: &str = "/run/sockets";
 
 /// Time limit for a Pod to do something.
-const PATIENCE: Duration = Duration::from_mins(3);
+const PATIENCE: Duration = Duration::from_mins(8);
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Plugins: their names and the shell scripts of generate.

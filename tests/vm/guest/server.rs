@@ -22,7 +22,7 @@ use super::{
 };
 
 /// Time limit for anything to happen. The machine is emulated and slow.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Time between two looks.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(20);

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Time limit of one answer in seconds.
-const TIMEOUT: u32 = 60;
+const TIMEOUT: u32 = 180;
 
 const PAUSE: Duration = Duration::from_millis(100);
 

@@ -22,7 +22,7 @@ use crate::guest::{
 const REQUESTS: usize = 16;
 
 /// Deadline of the bomb in seconds: it is ended long before.
-const LONG: u32 = 240;
+const LONG: u32 = 600;
 
 /// Answers that show that processes are free.
 const IN_A_ROW: usize = 3;
@@ -36,7 +36,7 @@ const PORT: u16 = 9180;
 const PROBES: Duration = Duration::from_secs(45);
 
 pub(super) fn the_shipped_pod_answers() {
-    let answer = pod().ask("victim", 60).unwrap();
+    let answer = pod().ask("victim", 180).unwrap();
     assert!(answer.contains("revision"), "{answer}");
     pod().assert_unharmed();
 }
@@ -69,7 +69,7 @@ pub(super) fn mounts_are_shown_to_whom_they_are_meant_for() {
             "certificates": "known", "file": secret, "namespace": "default", "secret": secret,
             "token": has_token, "tool": "ran",
         }]);
-        let answer = pod().ask(plugin, 60).unwrap();
+        let answer = pod().ask(plugin, 180).unwrap();
         let got: Value = serde_json::from_str(&answer).unwrap_or_default();
         assert_eq!(got, expected, "{plugin}: {answer}");
     }
@@ -77,7 +77,7 @@ pub(super) fn mounts_are_shown_to_whom_they_are_meant_for() {
 }
 
 pub(super) fn a_volume_is_filled() {
-    let error = victim::during(pod(), || pod().ask("fill", 120)).unwrap_err();
+    let error = victim::during(pod(), || pod().ask("fill", 300)).unwrap_err();
     assert!(error.contains("disk") || error.contains("memory"), "{error}");
     pod().assert_unharmed();
 }
@@ -92,7 +92,7 @@ pub(super) fn large_repositories_are_answered() {
     }
     victim::during(pod(), || {
         let requests: Vec<_> =
-            (0..REQUESTS).map(|_| pod().begin("waits", repository, 240)).collect();
+            (0..REQUESTS).map(|_| pod().begin("waits", repository, 600)).collect();
         for request in requests {
             request.wait().unwrap();
         }
