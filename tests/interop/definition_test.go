@@ -54,7 +54,7 @@ var invalid = map[string]struct{ text, says string }{
 }
 
 // refusesWithin is the time limit for the peer to exit because of a bad definition.
-const refusesWithin = 15 * time.Second
+const refusesWithin = time.Minute
 
 func TestOddDefinitionsAreServed(t *testing.T) {
 	odd := plugin.Definition{Name: "odd"}

@@ -19,7 +19,7 @@ import (
 )
 
 // startsWithin is the time limit for redis and the repo-server to answer.
-const startsWithin = 30 * time.Second
+const startsWithin = 2 * time.Minute
 
 // needsProgram skips the test if a program of the operating system is missing.
 func needsProgram(t *testing.T, name, debianPackage string) string {

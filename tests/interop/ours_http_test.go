@@ -2,6 +2,7 @@ package interop
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"cmp-supervisor/tests/interop/internal/plugin"
 	"cmp-supervisor/tests/interop/internal/sut"
 	"cmp-supervisor/tests/interop/internal/tree"
+	"cmp-supervisor/tests/interop/internal/wait"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -67,13 +69,6 @@ func TestOursCountsWhatHappened(t *testing.T) {
 	_, _ = s.generate(t, bad, repo)                                // Judged elsewhere.
 	_, _ = s.dial(t, sleeping).Generate(within(t, deadline), repo) // Judged elsewhere.
 
-	families := metrics(t, s)
-	for _, name := range []string{"argocd_cmp_build_info", "argocd_cmp_request_duration_seconds", "argocd_cmp_request_phase_duration_seconds",
-		"argocd_cmp_requests_in_flight", "argocd_cmp_stream_received_bytes", "argocd_cmp_timeouts_total"} {
-		if families[name] == nil {
-			t.Errorf("expected the metric %s, got none", name)
-		}
-	}
 	counts := []struct {
 		metric string
 		labels map[string]string
@@ -84,13 +79,27 @@ func TestOursCountsWhatHappened(t *testing.T) {
 		{"argocd_cmp_requests_total", map[string]string{"plugin": bad.FullName(), "method": "generate", "outcome": "exit_nonzero"}, 1},
 		{"argocd_cmp_plugin_up", map[string]string{"plugin": good.FullName()}, 1},
 	}
-	for _, this := range counts {
-		if got := value(families[this.metric], this.labels); got != this.want {
-			t.Errorf("expected %s%v to be %v, got %v; the page has %v", this.metric, this.labels, this.want, got, families[this.metric])
+	// A request is counted after its answer.
+	err := wait.Until(callWithin, "the metrics", func() error {
+		families := metrics(t, s)
+		for _, name := range []string{"argocd_cmp_build_info", "argocd_cmp_request_duration_seconds", "argocd_cmp_request_phase_duration_seconds",
+			"argocd_cmp_requests_in_flight", "argocd_cmp_stream_received_bytes", "argocd_cmp_timeouts_total"} {
+			if families[name] == nil {
+				return fmt.Errorf("expected the metric %s, got none", name)
+			}
 		}
-	}
-	if !strings.Contains(fmt.Sprint(families), "argocd_cmp_config_") {
-		t.Error("expected a metric about reloads, got none")
+		for _, this := range counts {
+			if got := value(families[this.metric], this.labels); got != this.want {
+				return fmt.Errorf("expected %s%v to be %v, got %v; the page has %v", this.metric, this.labels, this.want, got, families[this.metric])
+			}
+		}
+		if !strings.Contains(fmt.Sprint(families), "argocd_cmp_config_") {
+			return errors.New("expected a metric about reloads, got none")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -153,7 +153,7 @@ func TestOursNeverTakesACutOutputForAWholeOne(t *testing.T) {
 }
 
 func TestOursEndsWellOnSIGTERM(t *testing.T) {
-	const drains = 15 * time.Second
+	const drains = time.Minute
 	d := plugin.Shell("short", `sleep 1; echo 'kind: Finished'`)
 	s := ours(t, d)
 	mark, app := marked(t)

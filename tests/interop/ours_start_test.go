@@ -136,7 +136,7 @@ func written(contents map[string]string) func(sut.Folders) error {
 }
 
 func TestOursSaysWhyItCannotStart(t *testing.T) {
-	const ends = 10 * time.Second
+	const ends = time.Minute
 	needsOurs(t)
 	cases := []struct {
 		name    string
@@ -172,7 +172,7 @@ func aFileInsteadOf(directory string) error {
 }
 
 func TestOursRefusesToStartWithoutTheIdentitiesItWasAskedFor(t *testing.T) {
-	const ends, unusable, nobody = 10 * time.Second, 78, 65534
+	const ends, unusable, nobody = time.Minute, 78, 65534
 	options := needsOurs(t)
 	if os.Geteuid() != 0 {
 		lacks(t, "needs root, to switch to a UID without privileges")
@@ -219,7 +219,7 @@ func TestOursWithoutPluginsWaitsForThem(t *testing.T) {
 }
 
 // reloadWithin is the time limit for a changed definition to take effect.
-const reloadWithin = 10 * time.Second
+const reloadWithin = time.Minute
 
 // appears waits for a plugin's socket, which must then answer at once. The peer
 // gets more time, because clients can find it between its bind and its listen.

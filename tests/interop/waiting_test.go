@@ -17,10 +17,10 @@ import (
 )
 
 // networked is a plugin that waits for the network most of the time.
-var networked = plugin.Shell("networked", "sleep 10; echo 'kind: A'")
+var networked = plugin.Shell("networked", "sleep 20; echo 'kind: A'")
 
 func TestSlowRequestsAreAllAnsweredWithinTheirDeadline(t *testing.T) {
-	const clients, deadline = 64, 30 * time.Second
+	const clients, deadline = 64, time.Minute
 	onEach(t, func(t *testing.T, s subject) {
 		repo := repositoryOf(t, tree.Files{"app.yaml": "kind: App\n"})
 		ctx := within(t, deadline)
@@ -53,18 +53,25 @@ func oneByOne(t *testing.T, arguments []string, definitions ...plugin.Definition
 
 func TestOursExplainsTheQueueToAClientThatStillSends(t *testing.T) {
 	// The client sees no answer before it has sent all of this.
-	const size, deadline = 26 << 20, 7 * time.Second
+	const size, deadline, attempts = 26 << 20, 7 * time.Second, 5
 	s := oneByOne(t, nil, sleeping)
 	held(t, s, sleeping)
 	packed, err := repositoryOf(t, tree.Files{"noise": string(pseudoRandom(size))}).Pack()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.dial(t, sleeping).Raw(within(t, deadline), client.Generate, packed.Messages()...)
-	t.Log(err)
-	if status.Code(err) != codes.DeadlineExceeded || !strings.Contains(err.Error(), "no free place: the limit is 1 request at a time") {
-		t.Errorf("expected DeadlineExceeded and the reason, got %v", err)
+	for range attempts {
+		_, err = s.dial(t, sleeping).Raw(within(t, deadline), client.Generate, packed.Messages()...)
+		t.Log(err)
+		if status.Code(err) != codes.DeadlineExceeded {
+			break
+		}
+		if strings.Contains(err.Error(), "no free place: the limit is 1 request at a time") {
+			return
+		}
+		// On a busy machine, the client's own clock may be first.
 	}
+	t.Errorf("expected DeadlineExceeded and the reason, got %v", err)
 }
 
 func TestOursEndsAStreamThatStalls(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 )
 
 // answerWithin is the time limit for an answer to a probe.
-const answerWithin = 5 * time.Second
+const answerWithin = time.Minute
 
 // maxAnswer is the number of bytes that are read of an answer.
 const maxAnswer = 1 << 20

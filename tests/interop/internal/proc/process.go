@@ -13,7 +13,7 @@ import (
 )
 
 // goneWithin is the time limit for killed processes to disappear.
-const goneWithin = 10 * time.Second
+const goneWithin = time.Minute
 
 // keptOutput is the number of bytes of a process's output kept for a failing test.
 const keptOutput = 64 << 10
