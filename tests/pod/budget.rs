@@ -46,16 +46,19 @@ fn more_clients_than_descriptors_wait_instead_of_failing() {
     pod.assert_baseline();
 }
 
-/// Takes `size` bytes of memory after `delay` seconds, keeps them, and then answers.
-fn keeps(name: &str, size: u64, delay: u32) -> Plugin {
-    let keep =
-        format!("(sleep {delay}; head -c {size} /dev/zero; sleep 10) | tail -c {size} | wc -c >&2");
+/// Takes `size` bytes of memory after `delay` seconds, keeps them for `time` seconds, and
+/// then answers.
+fn keeps(name: &str, size: u64, (delay, time): (u32, u32)) -> Plugin {
+    let keep = format!(
+        "(sleep {delay}; head -c {size} /dev/zero; sleep {time}) | tail -c {size} | wc -c >&2"
+    );
     Plugin::new(name, &format!("{keep}; echo '{{}}'")).spec("limits: {memory: unlimited}")
 }
 
 #[test]
 fn the_largest_request_is_ended_when_all_together_exceed_the_budget() {
-    let plugins = [keeps("large", 135 << 20, 2), keeps("small", 90 << 20, 5)];
+    // On a busy machine, the large one needs some seconds for its memory.
+    let plugins = [keeps("large", 135 << 20, (2, 100)), keeps("small", 90 << 20, (15, 10))];
     let container = Container::new().memory("512Mi").volume_in_memory("64Mi");
     let Some(pod) = container.start(&plugins, &[]) else { return };
     let large = pod.request("large").start();
