@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Milliseconds that a release takes.
 const PAUSE: u8 = 100;
