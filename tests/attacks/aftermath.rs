@@ -22,14 +22,16 @@ use crate::{
 
 /// Longest wait until all traces of an ended request are gone. What is left behind stays;
 /// the rest takes long where builds use the processors and the disk.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Extra time for a command that ignores SIGTERM at its deadline: as in Argo CD,
 /// SIGKILL follows after this grace period.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Longest life of the processes that measure a request's use of resources.
-const SHORT_LIVED: Duration = Duration::from_millis(60);
+/// Looks at the processes, and the time between them: those that measure a request's use
+/// of resources live shorter than all looks take, also on a busy machine.
+const LOOKS: u32 = 10;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(60);
 
 /// Time between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -67,8 +69,8 @@ impl Before {
     /// Drops the processes that measure the victim, because they start and end all
     /// the time.
     pub(crate) fn without_short_lived(mut self, targets: &Targets) -> Self {
-        for _ in 0..2 {
-            thread::sleep(SHORT_LIVED);
+        for _ in 0..LOOKS {
+            thread::sleep(BETWEEN_LOOKS);
             let now = processes_of(&self.uids, targets);
             self.processes.retain(|process| now.contains(process));
         }

@@ -50,10 +50,10 @@ const RUNS: u32 = 119;
 pub(crate) const PLACE: &str = "/var/tmp";
 
 /// Longest time until the victim's command must be running.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Timeout of the victim's request.
-const VICTIM_TIME: Duration = Duration::from_mins(30);
+const VICTIM_TIME: Duration = Duration::from_hours(3);
 
 /// Failed requests that are kept: more than there are attacks that fail, because a
 /// target is among them.

@@ -39,7 +39,7 @@ const OF_THE_TRIAL: u32 = 1;
 const OF_THE_FIRST: u32 = 3;
 
 /// Timeout of a request.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A test: its name and its function.
 type Fact = (&'static str, fn() -> Result<(), String>);

@@ -17,7 +17,7 @@ use nix::{
 use crate::{processes, setting::Setting};
 
 /// Longest time until the supervisor must be ready, and until it must have ended.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Time between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);

@@ -19,10 +19,10 @@ use crate::{
 };
 
 /// Deadline of an attack.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Deadline for the evidence of an attack.
-const SEEN: Duration = Duration::from_secs(5);
+const SEEN: Duration = Duration::from_secs(30);
 
 /// Time that a command must survive SIGTERM.
 const OUTLIVES: Duration = Duration::from_millis(500);
@@ -109,8 +109,11 @@ impl Run<'_> {
     }
 
     fn calls(&self, names: &[&str]) -> Result<(), String> {
-        let calls = self.stage.victims.heard();
-        let is_seen = names.iter().all(|name| calls.contains(name));
+        let mut calls = Vec::new();
+        let is_seen = until(SEEN, || {
+            calls.extend(self.stage.victims.heard());
+            names.iter().all(|name| calls.contains(name))
+        });
         is_seen
             .then_some(())
             .ok_or_else(|| format!("expected calls of all of {names:?}, got {calls:?}"))

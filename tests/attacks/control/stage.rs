@@ -30,7 +30,7 @@ use crate::{
 const SIZE: &str = "mode=1777,size=1g,nr_inodes=200k";
 
 /// Deadline for the start of all stand-ins.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The token's usual place.
 const USUAL_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";

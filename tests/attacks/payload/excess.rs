@@ -50,7 +50,7 @@ const ENTRIES: usize = 9000;
 const LEVELS: usize = 1000;
 
 /// Time in which the request must be ended. If it passes, the excess has worked.
-const WAIT: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_secs(40);
 
 fn wait() -> Outcome {
     thread::sleep(WAIT);

@@ -29,7 +29,7 @@ pub(super) const FACTS: &[Fact] = &[
 ];
 
 /// Longest time until processes must have ended.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Longest time for a supervisor to end when it has nothing to wait for. It is shorter than
 /// the time that commands have to end.

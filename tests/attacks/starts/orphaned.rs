@@ -137,20 +137,20 @@ fn untraceable() -> Result<(), String> {
 /// The next start must end the daemon, remove its files and not lease its UID yet.
 fn ended_by_next(stage: &Stage, daemon: &str) -> Result<(), String> {
     lose_both(stage)?;
-    let is_daemons = |process: &Process| process.command.contains(daemon);
+    let is_daemons =
+        |process: &Process| process.command.contains(daemon) && !process.command.contains(AT_WORK);
     let mut left = Vec::new();
     let alone = until("only the daemon", || {
         left = tenants(stage);
-        left.iter().any(is_daemons) && !left.iter().any(|left| left.command.contains(AT_WORK))
+        !left.is_empty() && left.iter().all(is_daemons)
     });
     alone.map_err(|why| format!("{why}, but: {left:?}"))?;
-    let left = Left(tenants(stage));
+    let left = Left(left);
     check(left.0.iter().all(|process| process.uid == left.0[0].uid), || format!("{:?}", left.0))?;
     check(workspaces(stage).len() == 1, || format!("{:?}", workspaces(stage)))?;
 
     let _next = stage.start(stage.options.command())?;
-    let now = tenants(stage);
-    check(now.is_empty(), || format!("the next start did not end {now:?}"))?;
+    until("no process of the earlier one", || tenants(stage).is_empty())?;
     until("no workspace", || workspaces(stage).is_empty())?;
     is_not_leased(stage, &left.0)
 }
