@@ -92,7 +92,12 @@ impl Pod {
     /// killed anything in it, and waits until it is idle.
     #[track_caller]
     pub(crate) fn assert_unharmed(&self) {
-        let status = status(NAME);
+        // A busy API server may not answer in time.
+        let mut status = Value::Null;
+        until("the Pod's status", || {
+            status = self::status(NAME);
+            !status.is_null()
+        });
         assert_eq!(status["restartCount"], 0, "{status:#}\n{}", self.log());
         assert_eq!(status["ready"], true, "{status:#}\n{}", self.log());
         let events = fs::read_to_string(self.cgroup.join("memory.events")).unwrap();

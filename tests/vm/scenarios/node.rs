@@ -122,8 +122,12 @@ pub(super) fn a_pod_without_rights_is_restarted_after_lack_of_memory() {
     let answers = || restricted.ask("victim", 60).is_ok_and(|text| text.contains("revision"));
     assert!(answers(), "{}", restricted.log());
     restricted.exhaust();
-    until("the container is restarted", || Restricted::restarts().0 > 0);
-    assert_eq!(Restricted::restarts().1, "OOMKilled");
+    let mut restarts = Restricted::restarts();
+    until("the container is restarted", || {
+        restarts = Restricted::restarts();
+        restarts.0 > 0
+    });
+    assert_eq!(restarts.1, "OOMKilled");
     until("the restarted container answers", answers);
     pod().assert_unharmed();
 }
