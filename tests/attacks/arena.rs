@@ -3,7 +3,6 @@
 
 use std::{
     fs::{self, Permissions},
-    net::TcpListener,
     os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
     thread,
@@ -114,6 +113,7 @@ impl Arena {
         pack(&archive);
         let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
+        targets.metrics_port = supervisor.port().expect("a port in the log");
         targets.supervisor = supervisor.pid();
         targets.spawner = supervisor.spawner().expect("a spawner");
         hold(setting, &runtime, &mut targets, &archive);
@@ -208,7 +208,6 @@ pub(crate) fn furnish(setting: Setting, first_uid: u32, directory: &Path) -> Opt
     if setting == Setting::UidAlone {
         more.push("--accept-no-landlock".to_owned());
     }
-    let metrics_port = free_port();
     Options {
         setting,
         isolation: setting.isolation(),
@@ -216,7 +215,6 @@ pub(crate) fn furnish(setting: Setting, first_uid: u32, directory: &Path) -> Opt
         first_uid,
         last_uid: run_as - 1,
         run_as,
-        metrics_port,
         more,
     }
 }
@@ -238,11 +236,6 @@ fn definition(name: &str, program: &Path, init: &str, generate: &str) -> String 
          metadata: {{name: {name}}}\nspec:\n{init}  generate: {{command: [\"{program}\", {verb}, \
          {generate}]}}\n"
     )
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
 }
 
 /// Starts the victim's request and records its process, UID and workspace in

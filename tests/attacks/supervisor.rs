@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io,
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     thread,
@@ -21,6 +22,10 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Time between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Lines of the log, in any order, after which it serves. The second one has the address of
+/// its HTTP server.
+const READY: [&str; 2] = ["\"msg\":\"ready\"", "\"msg\":\"serving metrics and health\""];
 
 /// Exit code if a tier is not available, and the text of the error.
 pub(crate) const NO_ISOLATION: i32 = 78;
@@ -55,7 +60,6 @@ pub(crate) struct Options {
     pub(crate) first_uid: u32,
     pub(crate) last_uid: u32,
     pub(crate) run_as: u32,
-    pub(crate) metrics_port: u16,
     pub(crate) more: Vec<String>,
 }
 
@@ -79,7 +83,7 @@ impl Options {
             .arg(at("work"))
             .args(["--uid-range", &format!("{}-{}", self.first_uid, self.last_uid)])
             .args(["--run-as-uid", &self.run_as.to_string()])
-            .args(["--http", &format!("127.0.0.1:{}", self.metrics_port)])
+            .args(["--http", "127.0.0.1:0"])
             .args(["--log-format", "json", "--drain-timeout", "1s"])
             .args(&self.more);
         command
@@ -100,7 +104,7 @@ impl Supervisor {
         let child = command.spawn().map_err(broken)?;
         let mut this = Self { child, log };
         let until = Instant::now() + PATIENCE;
-        while !this.text().contains("\"msg\":\"ready\"") {
+        while !READY.iter().all(|line| this.text().contains(line)) {
             if let Ok(Some(status)) = this.child.try_wait() {
                 let text = this.text();
                 let last = text.lines().last().unwrap_or("no log output").to_owned();
@@ -128,6 +132,16 @@ impl Supervisor {
 
     pub(crate) fn pid(&self) -> i32 {
         self.child.id().cast_signed()
+    }
+
+    /// The port of its HTTP server. The kernel chooses it: a port that a test had chosen
+    /// could be taken before the supervisor binds it.
+    pub(crate) fn port(&self) -> Option<u16> {
+        let text = self.text();
+        let line = text.lines().find(|line| line.contains(READY[1]))?;
+        let line: serde_json::Value = serde_json::from_str(line).ok()?;
+        let address: SocketAddr = line["address"].as_str()?.parse().ok()?;
+        Some(address.port())
     }
 
     /// The PID of the spawner, which is the supervisor's only child.

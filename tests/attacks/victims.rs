@@ -206,7 +206,7 @@ impl Targets {
             hidden_socket: at("hidden/socket"),
             datagram_socket: at("open/datagrams"),
             abstract_name: name(directory),
-            metrics_port: options.metrics_port,
+            metrics_port: 0,
             closed_port: victims.serve("closed port", 0),
             allowed_port: victims.serve("allowed port", 0),
             udp_port: victims.udp_port(),
