@@ -37,7 +37,7 @@ impl Charge {
 
     /// The measured part of a charge. Files count if they are in memory.
     pub(super) fn measured(usage: &RequestUsage, files_in_memory: bool) -> Self {
-        let files = if files_in_memory { usage.disk } else { 0 };
+        let files = if files_in_memory { usage.file_memory } else { 0 };
         Self { memory: usage.memory.saturating_add(files), processes: usage.processes }
     }
 
@@ -110,7 +110,8 @@ mod tests {
 
     #[test]
     fn files_count_only_if_they_are_in_memory() {
-        let usage = RequestUsage { memory: 5, disk: 7, processes: 2, ..RequestUsage::default() };
+        let usage =
+            RequestUsage { memory: 5, file_memory: 7, processes: 2, ..RequestUsage::default() };
         assert_eq!(Charge::measured(&usage, true), Charge { memory: 12, processes: 2 });
         assert_eq!(Charge::measured(&usage, false), Charge { memory: 5, processes: 2 });
     }

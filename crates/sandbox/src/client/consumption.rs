@@ -22,6 +22,8 @@ pub struct RequestUsage {
     pub cpu: Duration,
     /// Largest value of `memory` so far.
     pub peak_memory: u64,
+    /// Bytes of memory that its files take if the work volume is in memory.
+    pub file_memory: u64,
 }
 
 /// Usage of all requests that have been measured and are not released yet.
@@ -75,15 +77,16 @@ impl RequestUsage {
             processes: self.processes.saturating_add(other.processes),
             cpu: self.cpu.saturating_add(other.cpu),
             peak_memory: self.peak_memory.saturating_add(other.peak_memory),
+            file_memory: self.file_memory.saturating_add(other.file_memory),
         }
     }
 }
 
 impl From<&LeaseUsage> for RequestUsage {
     fn from(usage: &LeaseUsage) -> Self {
-        let LeaseUsage { lease: _, memory, disk, files, processes, cpu_us, peak_memory } = *usage;
-        let cpu = Duration::from_micros(cpu_us);
-        Self { memory, disk, files, processes, cpu, peak_memory }
+        let LeaseUsage { memory, disk, files, processes, peak_memory, file_memory, .. } = *usage;
+        let cpu = Duration::from_micros(usage.cpu_us);
+        Self { memory, disk, files, processes, cpu, peak_memory, file_memory }
     }
 }
 

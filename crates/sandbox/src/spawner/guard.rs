@@ -2,7 +2,6 @@
 
 use crate::wire::{
     exceeded::ExceededLimit,
-    file_memory::memory_of_files,
     usage::{LeaseUsage, TotalLimits},
 };
 
@@ -24,10 +23,7 @@ pub(super) fn victim(
     requests: &[LeaseUsage],
     is_full: bool,
 ) -> Option<Victim> {
-    let files = |usage: &LeaseUsage| {
-        let files = memory_of_files(usage.disk, usage.files);
-        if limits.volume_is_memory { files } else { 0 }
-    };
+    let files = |usage: &LeaseUsage| if limits.volume_is_memory { usage.file_memory } else { 0 };
     let memory = |usage: &LeaseUsage| usage.memory.saturating_add(files(usage));
     let processes = |usage: &LeaseUsage| usage.processes;
     let limit = if is_full { Some(0) } else { limits.memory };
@@ -100,6 +96,7 @@ mod tests {
             lease,
             memory,
             disk,
+            file_memory: disk,
             processes,
             ..LeaseUsage::default()
         };
@@ -131,16 +128,13 @@ mod tests {
 
     #[test]
     fn files_on_a_volume_in_memory_take_memory_even_if_they_are_empty() {
-        let empty = LeaseUsage { lease: 3, files: 1, ..LeaseUsage::default() };
+        let empty = LeaseUsage { lease: 3, file_memory: 71, ..LeaseUsage::default() };
         let all = [&requests()[..], &[empty]].concat();
         let largest = |volume_is_memory| {
             let limits = TotalLimits { volume_is_memory, ..TotalLimits::default() };
             victim(&limits, &all, true).map(|victim| (victim.lease, victim.used))
         };
-        assert_eq!(
-            [largest(false), largest(true)],
-            [Some((1, 60)), Some((3, memory_of_files(0, 1)))]
-        );
+        assert_eq!([largest(false), largest(true)], [Some((1, 60)), Some((3, 71))]);
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(super) struct Counted {
     /// Bytes of memory without files on disks, now and at most.
     pub(super) memory: u64,
     pub(super) peak: u64,
+    /// Bytes of the kernel's own objects, of which files are some.
+    pub(super) objects: u64,
     /// Processes and threads, ours included.
     pub(super) processes: u64,
     pub(super) cpu: Duration,
@@ -96,8 +98,7 @@ impl Tally {
         has_files: bool,
         seen: Progress,
     ) -> Progress {
-        let Gauge { disk, files, .. } = self.gauge;
-        let files = if has_files { memory_of_files(disk, files) } else { 0 };
+        let files = if has_files { self.file_memory(Some(&counted)) } else { 0 };
         let own = |memory: u64| memory.saturating_sub(files);
         let (memory, peak) = (own(counted.memory), own(counted.peak));
         self.counted = Some(Counted { memory, peak, ..counted });
@@ -148,6 +149,14 @@ impl Tally {
         plain.saturating_add(self.gauge.memory).saturating_sub(self.gauge.plain)
     }
 
+    /// Memory that its files take if they are in memory. The estimate for what is not in
+    /// them may be higher than what the kernel counts for all.
+    fn file_memory(&self, counted: Option<&Counted>) -> u64 {
+        let Gauge { disk, files, .. } = self.gauge;
+        let most = counted.map_or(u64::MAX, |counted| disk.saturating_add(counted.objects));
+        memory_of_files(disk, files).min(most)
+    }
+
     /// Processes and threads in the last pass.
     pub(super) fn processes(&self) -> u64 {
         self.row.map_or(0, |row| row.processes)
@@ -188,6 +197,7 @@ impl Tally {
             processes: self.counted.map_or(self.processes(), |counted| counted.processes),
             cpu_us: u64::try_from(self.cpu.as_micros()).unwrap_or(u64::MAX),
             peak_memory: self.peak,
+            file_memory: self.file_memory(self.counted.as_ref()),
         }
     }
 
@@ -273,8 +283,8 @@ mod tests {
         let seen = tally.surveyed(Some(&row(100 * MIB, 10, 1)), TICK);
         tally.measured(Gauge { disk: 4 * MIB, files: 1, ..Gauge::default() });
         let files = memory_of_files(4 * MIB, 1);
-        let (memory, peak) = (45 * MIB, 65 * MIB);
-        let counted = Counted { memory, peak, processes: 7, cpu: 30 * TICK };
+        let (memory, peak, objects) = (45 * MIB, 65 * MIB, MIB);
+        let counted = Counted { memory, peak, objects, processes: 7, cpu: 30 * TICK };
         let progress = tally.counted(counted, true, seen);
         assert_eq!(progress, Progress { cpu: 30 * TICK, has_changed: false });
         let LeaseUsage { memory, peak_memory, processes, cpu_us, .. } = tally.usage(1);
@@ -282,6 +292,20 @@ mod tests {
         assert_eq!(peak_memory, 100 * MIB + THREAD, "seen in an earlier pass");
         tally.counted(Counted { peak: 205 * MIB, ..counted }, true, seen);
         assert_eq!(tally.usage(1).peak_memory, 205 * MIB - files);
+    }
+
+    #[test]
+    fn files_take_no_more_of_the_memory_than_the_kernel_counts() {
+        let mut tally = Tally::default();
+        // 10,000 empty files as Linux 6.12 counts them, and 20 MiB of processes.
+        let (files, objects) = (10_000, 9_683_624);
+        tally.measured(Gauge { files, ..Gauge::default() });
+        let memory = objects + 20 * MIB;
+        let counted = Counted { memory, peak: memory, objects, ..Counted::default() };
+        tally.counted(counted, true, Progress::default());
+        let LeaseUsage { memory, file_memory, .. } = tally.usage(1);
+        assert_eq!((memory, file_memory), (20 * MIB, objects));
+        assert!(memory_of_files(0, files) > objects, "the estimate is higher");
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub(crate) struct LeaseUsage {
     pub(crate) cpu_us: u64,
     #[prost(uint64, tag = "7")]
     pub(crate) peak_memory: u64,
+    #[prost(uint64, tag = "8")]
+    pub(crate) file_memory: u64,
 }
 
 #[cfg(test)]
@@ -71,6 +73,7 @@ mod tests {
             processes: most,
             cpu_us: most,
             peak_memory: most,
+            file_memory: most,
         };
         let report = SpawnerEvent::Usage(UsageReport { leases: vec![usage; MAX_REPORTED] });
         let (here, _there) = channel::packet_pair().unwrap();

@@ -70,14 +70,15 @@ impl RequestCgroup {
     pub(in crate::spawner) fn usage(&self) -> Option<Counted> {
         let number = |file, key| self.directory.number(file, key);
         let memory = number("memory.current", None)?;
-        let cached = |key| number("memory.stat", Some(key)).unwrap_or_default();
+        let part = |key| number("memory.stat", Some(key)).unwrap_or_default();
         // Cached files of disks are given back when memory is needed.
-        let files = cached("file").saturating_sub(cached("shmem"));
+        let files = part("file").saturating_sub(part("shmem"));
         // Absent before Linux 5.19.
         let peak = number("memory.peak", None).unwrap_or(memory);
         Some(Counted {
             memory: memory.saturating_sub(files),
             peak: peak.saturating_sub(files),
+            objects: part("slab"),
             processes: number("pids.current", None)?,
             cpu: Duration::from_micros(number("cpu.stat", Some("usage_usec"))?),
         })
@@ -111,7 +112,7 @@ mod tests {
         for (file, text) in [
             ("memory.current", "1000\n"),
             ("memory.peak", "1500\n"),
-            ("memory.stat", "anon 500\nfile 400\nkernel 100\nshmem 150\n"),
+            ("memory.stat", "anon 500\nfile 400\nkernel 100\nshmem 150\nslab 80\n"),
             ("pids.current", "3\n"),
             ("cpu.stat", "usage_usec 2500\nuser_usec 2000\nsystem_usec 500\n"),
         ] {
@@ -120,7 +121,7 @@ mod tests {
         let directory = Directory::at(place.path()).unwrap();
         let cgroup = RequestCgroup { directory, name: String::new(), killed: 0, reached: 0 };
         let cpu = Duration::from_micros(2500);
-        let expected = Counted { memory: 750, peak: 1250, processes: 3, cpu };
+        let expected = Counted { memory: 750, peak: 1250, objects: 80, processes: 3, cpu };
         assert_eq!(cgroup.usage(), Some(expected));
         fs::remove_file(place.path().join("memory.current")).unwrap();
         assert_eq!(cgroup.usage(), None, "without the controller");
