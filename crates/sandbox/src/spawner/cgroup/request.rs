@@ -13,7 +13,9 @@ use crate::{
 };
 
 /// Processes of ours in the cgroup: a monitor or guard, an init and the worker
-/// before it becomes the command.
+/// before it becomes the command. A tenant cannot take their room, because the limit of its
+/// UID is without them. A second command therefore starts while those of the first one,
+/// which were just killed, still count.
 const OWN_PROCESSES: u64 = 3;
 
 /// A cgroup with the limits of a request.
