@@ -28,6 +28,7 @@ mod not_prepared;
 mod pressure;
 mod priority;
 mod process_check;
+mod refusals;
 mod release;
 mod reserve;
 mod root;

@@ -6,7 +6,11 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{container::Container, plugin::Plugin, running::Running};
+use nix::sys::signal::Signal;
+
+use crate::{
+    container::Container, plugin::Plugin, processes::Process, request::Call, running::Running,
+};
 
 /// UID of the supervisor, and of commands in the tier `landlock`.
 const USER: u32 = 999;
@@ -44,29 +48,111 @@ const MOST: &str = "60";
 /// Processes of a crowd: its shell, those in the background, and the last one.
 const CROWD: usize = 92;
 
-/// The kernel refuses the process that would kill what the first command has left.
+/// The kernel refuses the process that would kill what the first command has left. The
+/// crowd has no limits that somebody would measure.
 #[test]
 fn a_crowd_ends_that_leaves_no_process_for_a_second_command() {
     let crowd = "for i in $(seq 90); do sleep 600 & done; sleep 600";
-    let crowd = Plugin::new("crowd", crowd).spec("limits: {processes: 200}");
+    let crowd = Plugin::new("crowd", crowd).spec(UNMEASURED);
     let second = Plugin::new("second", "echo '{a: 1}'").spec("init: {command: [\"true\"]}");
     let Some(pod) = Container::new().start(&[crowd, second], &["--isolation", "uid"]) else {
         return;
     };
     let call = pod.request("crowd").start();
-    let standby = |pod: &Running| {
-        pod.processes().iter().filter(|process| process.name == "cmp-standby").count()
-    };
     // One ends the crowd, and two are spare: the first command and the end of its request
     // take them.
     pod.until("the crowd", |pod| pod.tenants().len() == CROWD && standby(pod) == 3);
     pod.groups().limit_pod(MOST);
     let error = pod.request("second").generate().unwrap_err();
     assert!(error.contains("no process can be created"), "{error}");
-    // The crowd may not have been counted since it has so many processes, and its processes
-    // are still there for a moment after its end.
+    assert_crowd(call);
+    // Its processes are still there for a moment after its end.
     pod.until("an answer", |pod| pod.request("second").generate().is_ok());
+    pod.assert_baseline();
+}
+
+/// The kernel refuses the processes that would measure it, and no other request begins.
+#[test]
+fn a_crowd_ends_that_leaves_no_process_to_measure_it() {
+    let script = "for i in $(seq 90); do sleep 600 & done; sleep 3; while :; do :; done";
+    let crowd = Plugin::new("crowd", script).spec(LIMITS);
+    let Some(pod) = Container::new().start(&[crowd], &["--isolation", "uid"]) else { return };
+    let call = pod.request("crowd").start();
+    pod.until("the crowd", |pod| pod.tenants().len() == CROWD);
+    pod.groups().limit_pod(MOST);
+    assert_crowd(call);
+    pod.assert_baseline();
+}
+
+/// The processes of a crowd that is ended are still there for a moment.
+#[test]
+fn no_other_request_ends_for_the_processes_of_a_crowd() {
+    let plugin = |name, processes, last| {
+        let start = format!("for i in $(seq {processes}); do sleep 600 >&2 & done; sleep 3");
+        Plugin::new(name, &format!("{start}; {last}")).spec(LIMITS)
+    };
+    let crowd = plugin("crowd", 90, "while :; do :; done");
+    // It works until the crowd is ended, and needs no further process.
+    let work = "i=0; while [ $i -lt 500000 ]; do i=$((i+1)); done; echo '{a: 1}'";
+    let other = plugin("other", 70, work);
+    let Some(pod) = Container::new().start(&[crowd, other], &["--isolation", "uid"]) else {
+        return;
+    };
+    let calls = ["crowd", "other"].map(|name| pod.request(name).start());
+    pod.until("both", |pod| pod.tenants().len() >= 2 + 90 + 70);
+    // The other one alone has room.
+    pod.groups().limit_pod("120");
+    let [crowd, other] = calls;
+    assert_crowd(crowd);
+    assert_eq!(other.wait(), Ok(vec![r#"{"a":1}"#.to_owned()]));
+    pod.assert_baseline();
+}
+
+/// The last pass before a process is refused has counted the crowd while it was small.
+#[test]
+fn no_other_request_ends_for_a_crowd_that_grows() {
+    let grow = "for i in $(seq 50); do sleep 600 & done; sleep 3; \
+                for i in $(seq 40); do sleep 600 & sleep 0.02; done; sleep 600";
+    let crowd = Plugin::new("crowd", grow).spec(UNMEASURED);
+    let script = "for i in $(seq 70); do sleep 600 >&2 & done; sleep 15; echo '{a: 1}'";
+    let other = Plugin::new("other", script).spec(UNMEASURED);
+    let third = Plugin::new("third", "echo '{a: 1}'");
+    let plugins = [crowd, other, third];
+    let Some(pod) = Container::new().start(&plugins, &["--isolation", "uid"]) else { return };
+    let census = census(&pod);
+    let other = pod.request("other").start();
+    pod.until("the other request", |pod| pod.tenants().len() == 72);
+    let crowd = pod.request("crowd").start();
+    pod.until("the growth", |pod| pod.tenants().len() > 54 + 72);
+    pod.signal(&census, Signal::SIGSTOP);
+    pod.until("the crowd", |pod| pod.tenants().len() >= 90 + 72);
+    pod.groups().limit_pod(MOST);
+    let refused = (0..4).any(|_| pod.request("third").generate().is_err());
+    pod.signal(&census, Signal::SIGCONT);
+    assert!(refused, "the third request got each process");
+    assert_eq!(other.wait(), Ok(vec![r#"{"a":1}"#.to_owned()]));
+    assert_crowd(crowd);
+    pod.assert_baseline();
+}
+
+/// Limits that are measured, and none of these.
+const LIMITS: &str = "limits: {processes: 200}";
+const UNMEASURED: &str =
+    "limits: {processes: 200, memory: unlimited, disk: unlimited, files: unlimited}";
+
+fn assert_crowd(call: Call) {
     let error = call.wait().unwrap_err();
     assert!(error.contains("processes and threads that the container has"), "{error}");
-    pod.assert_baseline();
+}
+
+fn standby(pod: &Running) -> usize {
+    pod.processes().iter().filter(|process| process.name == "cmp-standby").count()
+}
+
+/// The process that counts those of requests. It keeps the name of the spawner.
+fn census(pod: &Running) -> Process {
+    let spawner = pod.spawner();
+    let is_census =
+        |process: &Process| process.parent == spawner.pid && process.name == spawner.name;
+    pod.processes().into_iter().find(is_census).unwrap()
 }

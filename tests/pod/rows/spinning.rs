@@ -52,7 +52,8 @@ fn five_hundred_spinning_processes_on_one_core_delay_nobody() {
 /// to be, in ticks of 10 ms.
 const LONG: u64 = 600;
 
-/// The process that lowers them is refused more often than they are lowered.
+/// The process that lowers them is refused more often than they are lowered. They are too
+/// few to be ended for it.
 #[test]
 fn spinning_processes_that_leave_no_process_are_lowered_later() {
     let _turn = turn::take();

@@ -11,6 +11,11 @@ const LIMITS: [(&str, &str); 2] = [
     ("/sys/fs/cgroup/pids/pids.max", "/sys/fs/cgroup/pids/pids.current"),
 ];
 
+/// Returns true if fork(2) failed because a limit of processes is reached.
+pub(super) fn is_limit(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::EAGAIN as i32)
+}
+
 /// The reason and the remedy for an error of fork(2).
 pub(super) fn reason(error: &io::Error) -> String {
     match error.raw_os_error().map(Errno::from_raw) {

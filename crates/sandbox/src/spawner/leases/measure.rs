@@ -18,6 +18,7 @@ use crate::{
         census::{Row, Survey},
         cgroup::RequestCgroup,
         meter::{self, Earlier, MeterIdentity, Reading, Subject},
+        no_process,
         schedule::{Pass, Schedule},
         slot::LeaseRecord,
         uid_pool::UidPair,
@@ -94,6 +95,7 @@ impl Leases {
                 None => self.measure_if_due(slot, &pass),
             }
         }
+        self.judge_crowd(survey);
         self.guard(now);
         if let Some(ports) = survey.ports {
             self.guard_ports(ports);
@@ -139,7 +141,12 @@ impl Leases {
         let run = RunningMeter { slot, lease: lease.id, began: pass.now, result: result.into() };
         match self.fork.fork(|| meter::run(&subject, limits, report.as_fd())) {
             Ok(pid) => drop(self.children.insert(pid, ChildRole::Meter(run))),
-            Err(_none_to_be_had) => schedule.postpone(pass.now),
+            Err(error) => {
+                schedule.postpone(pass.now);
+                if no_process::is_limit(&error) {
+                    self.passes.refusals.meter();
+                }
+            }
         }
     }
 

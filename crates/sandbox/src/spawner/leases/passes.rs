@@ -13,6 +13,7 @@ use super::Leases;
 use crate::spawner::{
     census::{Ask, Census, Equipment, Survey, Volume},
     guard,
+    refusals::Refusals,
 };
 
 /// Time between two passes while requests use CPU time, and while none does.
@@ -44,6 +45,8 @@ pub(super) struct Passes {
     was_busy: bool,
     volume: Option<Volume>,
     tick: Duration,
+    /// Processes that the kernel has refused.
+    pub(super) refusals: Refusals,
     /// Local ports that all requests together may have.
     pub(super) ports: u64,
 }
@@ -60,6 +63,7 @@ impl Passes {
             was_busy: false,
             volume: None,
             tick: Duration::from_secs(1) / ticks.unwrap_or(TICKS),
+            refusals: Refusals::default(),
             ports: guard::port_limit(&fs::read_to_string(PORT_RANGE).unwrap_or_default()),
         }
     }
@@ -155,6 +159,7 @@ impl Leases {
         if ask.sockets {
             self.passes.sockets = Some(now);
         }
+        self.passes.refusals.pass_begins();
         let asked = self.passes.census.as_mut().map(|census| census.ask(ask, now));
         self.pressure.restart(now);
         if !matches!(asked, Some(Ok(()))) {

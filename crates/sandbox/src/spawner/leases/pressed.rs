@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::Leases;
 use crate::{
     spawner::{
+        census::Survey,
         guard::{self, Victim},
         pressure::Level,
     },
@@ -58,9 +59,18 @@ impl Leases {
         }
     }
 
-    /// Ends the request that leaves no processes to others. Those of an ended request are
-    /// still there for a while, and are then the reason: no other request ends for them.
-    pub(super) fn end_crowd(&mut self) {
+    /// Ends the request that leaves no processes to others, if the kernel has refused some.
+    /// A pass tells who has them; cgroups also tell it without one that is complete.
+    pub(super) fn judge_crowd(&mut self, survey: &Survey) {
+        let are_all_counted = survey.is_complete || self.prepared.cgroups.is_ok();
+        if are_all_counted && self.passes.refusals.pass_ends() {
+            self.end_crowd();
+        }
+    }
+
+    /// Those of an ended request are still there for a while, and are then the reason: no
+    /// other request ends for them.
+    fn end_crowd(&mut self) {
         let slots = self.slots.iter().filter(|(_, slot)| !slot.is_quarantined());
         let leases = slots.filter_map(|(_, slot)| slot.lease());
         let usages: Vec<LeaseUsage> = leases.map(|lease| lease.tally.usage(lease.id)).collect();

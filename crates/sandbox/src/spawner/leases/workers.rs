@@ -1,8 +1,8 @@
 //! Starts the workers of leases.
 
-use std::{io, os::fd::AsFd};
+use std::{io, os::fd::AsFd, time::Instant};
 
-use nix::{errno::Errno, unistd::Gid};
+use nix::unistd::Gid;
 
 use super::{ChildRole, Leases};
 use crate::{
@@ -158,10 +158,11 @@ impl Leases {
         Ok(Some(SharedTree { path: workspace.join(REPOSITORY), group }))
     }
 
-    /// Refuses a job for lack of a process, and ends the request that has them.
+    /// Refuses a job for lack of a process. The next pass tells who has them.
     pub(super) fn refuse_process(&mut self, job: u64, error: &io::Error) {
-        if error.raw_os_error() == Some(Errno::EAGAIN as i32) {
-            self.end_crowd();
+        if no_process::is_limit(error) {
+            self.passes.refusals.request();
+            self.passes.hurry(Instant::now());
         }
         self.refuse(job, &no_process::reason(error));
     }
