@@ -82,7 +82,8 @@ impl Saturation {
         let used = self.link.consumption().borrow().total();
         let state = self.states.borrow();
         let budget = state.budget.as_ref();
-        let files = if budget.is_some_and(|budget| budget.in_memory) { used.disk } else { 0 };
+        let files =
+            if budget.is_some_and(|budget| budget.in_memory) { used.file_memory } else { 0 };
         let leases = budget.map_or(0, |budget| budget.leases.amount as usize);
         [
             (Shared::Requests, running as u64),

@@ -74,8 +74,8 @@ fn a_crowd_ends_that_leaves_no_process_for_a_second_command() {
 /// The kernel refuses the processes that would measure it, and no other request begins.
 #[test]
 fn a_crowd_ends_that_leaves_no_process_to_measure_it() {
-    let script = "for i in $(seq 90); do sleep 600 & done; sleep 3; while :; do :; done";
-    let crowd = Plugin::new("crowd", script).spec(LIMITS);
+    let script = "for i in $(seq 90); do sleep 600 & done; sleep 8; while :; do :; done";
+    let crowd = Plugin::new("crowd", script).spec(PROCESSES);
     let Some(pod) = Container::new().start(&[crowd], &["--isolation", "uid"]) else { return };
     let call = pod.request("crowd").start();
     pod.until("the crowd", |pod| pod.tenants().len() == CROWD);
@@ -87,19 +87,18 @@ fn a_crowd_ends_that_leaves_no_process_to_measure_it() {
 /// The processes of a crowd that is ended are still there for a moment.
 #[test]
 fn no_other_request_ends_for_the_processes_of_a_crowd() {
-    let plugin = |name, processes, last| {
-        let start = format!("for i in $(seq {processes}); do sleep 600 >&2 & done; sleep 3");
-        Plugin::new(name, &format!("{start}; {last}")).spec(LIMITS)
-    };
-    let crowd = plugin("crowd", 90, "while :; do :; done");
+    let crowd = "for i in $(seq 90); do sleep 600 & done; sleep 8; while :; do :; done";
+    let crowd = Plugin::new("crowd", crowd).spec(PROCESSES);
     // It works until the crowd is ended, and needs no further process.
-    let work = "i=0; while [ $i -lt 500000 ]; do i=$((i+1)); done; echo '{a: 1}'";
-    let other = plugin("other", 70, work);
+    let other = "trap over=1 USR1; (sleep 25; kill -USR1 $$) >&2 & \
+                 for i in $(seq 70); do sleep 600 >&2 & done; sleep 8; \
+                 while [ -z \"$over\" ]; do :; done; echo '{a: 1}'";
+    let other = Plugin::new("other", other).spec(PROCESSES);
     let Some(pod) = Container::new().start(&[crowd, other], &["--isolation", "uid"]) else {
         return;
     };
     let calls = ["crowd", "other"].map(|name| pod.request(name).start());
-    pod.until("both", |pod| pod.tenants().len() >= 2 + 90 + 70);
+    pod.until("both", |pod| pod.tenants().len() == CROWD + 74);
     // The other one alone has room.
     pod.groups().limit_pod("120");
     let [crowd, other] = calls;
@@ -112,7 +111,7 @@ fn no_other_request_ends_for_the_processes_of_a_crowd() {
 #[test]
 fn no_other_request_ends_for_a_crowd_that_grows() {
     let grow = "for i in $(seq 50); do sleep 600 & done; sleep 3; \
-                for i in $(seq 40); do sleep 600 & sleep 0.02; done; sleep 600";
+                for i in $(seq 40); do sleep 600 & sleep 0.02; done; sleep 600 & sleep 600 & wait";
     let crowd = Plugin::new("crowd", grow).spec(UNMEASURED);
     let script = "for i in $(seq 70); do sleep 600 >&2 & done; sleep 15; echo '{a: 1}'";
     let other = Plugin::new("other", script).spec(UNMEASURED);
@@ -125,7 +124,8 @@ fn no_other_request_ends_for_a_crowd_that_grows() {
     let crowd = pod.request("crowd").start();
     pod.until("the growth", |pod| pod.tenants().len() > 54 + 72);
     pod.signal(&census, Signal::SIGSTOP);
-    pod.until("the crowd", |pod| pod.tenants().len() >= 90 + 72);
+    // It starts no further ones: there were fewer before its last two.
+    pod.until("the crowd", |pod| pod.tenants().len() == 93 + 72);
     pod.groups().limit_pod(MOST);
     let refused = (0..4).any(|_| pod.request("third").generate().is_err());
     pod.signal(&census, Signal::SIGCONT);
@@ -135,8 +135,8 @@ fn no_other_request_ends_for_a_crowd_that_grows() {
     pod.assert_baseline();
 }
 
-/// Limits that are measured, and none of these.
-const LIMITS: &str = "limits: {processes: 200}";
+/// Enough processes, with the limits by default, and without those that are measured.
+const PROCESSES: &str = "limits: {processes: 200}";
 const UNMEASURED: &str =
     "limits: {processes: 200, memory: unlimited, disk: unlimited, files: unlimited}";
 

@@ -29,6 +29,8 @@ pub(super) struct Tally {
     growth: Volume,
     /// Numbers of the request's cgroup, if it has one.
     counted: Option<Counted>,
+    /// They include its files on the work volume.
+    has_files: bool,
     peak: u64,
     is_known: bool,
     reported: Option<LeaseUsage>,
@@ -98,14 +100,11 @@ impl Tally {
         has_files: bool,
         seen: Progress,
     ) -> Progress {
-        let files = if has_files { self.file_memory(Some(&counted)) } else { 0 };
-        let own = |memory: u64| memory.saturating_sub(files);
-        let (memory, peak) = (own(counted.memory), own(counted.peak));
-        self.counted = Some(Counted { memory, peak, ..counted });
+        (self.counted, self.has_files) = (Some(counted), has_files);
         let unseen = counted.cpu.saturating_sub(self.cpu);
         self.cpu = self.cpu.max(counted.cpu);
         self.is_known = true;
-        self.peak = self.peak.max(peak).max(memory);
+        self.peak = self.peak.max(self.without_files(counted.peak)).max(self.memory());
         Progress { cpu: seen.cpu + unseen, has_changed: false }
     }
 
@@ -142,7 +141,7 @@ impl Tally {
     /// memory that no process shows; both still apply.
     pub(super) fn memory(&self) -> u64 {
         if let Some(counted) = &self.counted {
-            return counted.memory;
+            return self.without_files(counted.memory);
         }
         let Some(row) = &self.row else { return self.gauge.memory };
         let plain = plain(row).saturating_add(self.sockets);
@@ -151,10 +150,16 @@ impl Tally {
 
     /// Memory that its files take if they are in memory. The estimate for what is not in
     /// them may be higher than what the kernel counts for all.
-    fn file_memory(&self, counted: Option<&Counted>) -> u64 {
+    fn file_memory(&self) -> u64 {
         let Gauge { disk, files, .. } = self.gauge;
-        let most = counted.map_or(u64::MAX, |counted| disk.saturating_add(counted.objects));
+        let most = self.counted.map_or(u64::MAX, |counted| disk.saturating_add(counted.objects));
         memory_of_files(disk, files).min(most)
+    }
+
+    /// The part of the kernel's number that its processes use.
+    fn without_files(&self, counted: u64) -> u64 {
+        let files = if self.has_files { self.file_memory() } else { 0 };
+        counted.saturating_sub(files)
     }
 
     /// Processes and threads in the last pass.
@@ -197,7 +202,7 @@ impl Tally {
             processes: self.counted.map_or(self.processes(), |counted| counted.processes),
             cpu_us: u64::try_from(self.cpu.as_micros()).unwrap_or(u64::MAX),
             peak_memory: self.peak,
-            file_memory: self.file_memory(self.counted.as_ref()),
+            file_memory: self.file_memory(),
         }
     }
 
@@ -306,6 +311,17 @@ mod tests {
         let LeaseUsage { memory, file_memory, .. } = tally.usage(1);
         assert_eq!((memory, file_memory), (20 * MIB, objects));
         assert!(memory_of_files(0, files) > objects, "the estimate is higher");
+    }
+
+    #[test]
+    fn files_that_are_measured_later_are_not_counted_twice() {
+        let mut tally = Tally::default();
+        let counted = Counted { memory: 210 * MIB, peak: 210 * MIB, ..Counted::default() };
+        tally.counted(counted, true, Progress::default());
+        assert_eq!(tally.usage(1).memory, 210 * MIB, "nobody knows its files yet");
+        tally.measured(Gauge { disk: 200 * MIB, ..Gauge::default() });
+        let LeaseUsage { memory, file_memory, .. } = tally.usage(1);
+        assert_eq!((memory, file_memory), (10 * MIB, 200 * MIB));
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Leases {
                 None => self.measure_if_due(slot, &pass),
             }
         }
-        self.judge_crowd(survey);
+        self.judge_crowd(survey, now);
         self.guard(now);
         if let Some(ports) = survey.ports {
             self.guard_ports(ports);

@@ -75,12 +75,20 @@ impl Passes {
         self.last = self.last.or(Some(now));
     }
 
-    /// Makes a pass now, or as soon as the current one has ended, that includes
-    /// sockets.
+    /// Makes a pass now that includes sockets. If one is running, it is the only one.
     pub(super) fn hurry(&mut self, now: Instant) {
         if self.next.is_some() {
             (self.next, self.sockets) = (Some(now), None);
             self.was_busy = true;
+        }
+    }
+
+    /// A request got no process: a pass tells who has them. Without requests to watch, there
+    /// is none.
+    pub(super) fn refused(&mut self, now: Instant) {
+        if self.next.is_some() {
+            self.refusals.request();
+            self.hurry(now);
         }
     }
 
@@ -117,6 +125,9 @@ impl Passes {
             IDLE.max(survey.cost * IDLE_COST)
         };
         self.next = is_busy.map(|_| now + pause.min(LONGEST));
+        if is_busy.is_none() {
+            self.refusals = Refusals::default();
+        }
     }
 
     /// Time of the next pass.

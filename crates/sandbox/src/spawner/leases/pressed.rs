@@ -61,9 +61,9 @@ impl Leases {
 
     /// Ends the request that leaves no processes to others, if the kernel has refused some.
     /// A pass tells who has them; cgroups also tell it without one that is complete.
-    pub(super) fn judge_crowd(&mut self, survey: &Survey) {
+    pub(super) fn judge_crowd(&mut self, survey: &Survey, now: Instant) {
         let are_all_counted = survey.is_complete || self.prepared.cgroups.is_ok();
-        if are_all_counted && self.passes.refusals.pass_ends() {
+        if are_all_counted && self.passes.refusals.pass_ends(now) {
             self.end_crowd();
         }
     }

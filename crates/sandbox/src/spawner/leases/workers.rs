@@ -158,11 +158,10 @@ impl Leases {
         Ok(Some(SharedTree { path: workspace.join(REPOSITORY), group }))
     }
 
-    /// Refuses a job for lack of a process. The next pass tells who has them.
+    /// Refuses a job for lack of a process. The next pass that begins tells who has them.
     pub(super) fn refuse_process(&mut self, job: u64, error: &io::Error) {
         if no_process::is_limit(error) {
-            self.passes.refusals.request();
-            self.passes.hurry(Instant::now());
+            self.passes.refused(Instant::now());
         }
         self.refuse(job, &no_process::reason(error));
     }
