@@ -54,9 +54,14 @@ impl Directory {
     /// A number in a file, or after a key in a file of lines.
     pub(super) fn number(&self, file: &str, key: Option<&str>) -> Option<u64> {
         let text = self.read(file).ok()?;
-        let Some(key) = key else { return text.trim().parse().ok() };
-        let value = |line: &str| line.strip_prefix(key)?.strip_prefix(' ')?.parse().ok();
-        text.lines().find_map(value)
+        key.map_or_else(|| text.trim().parse().ok(), |key| after(&text, key))
+    }
+
+    /// Numbers after keys in a file of lines; 0 for those that are not there. The
+    /// file is read once, because the kernel adds up its numbers each time.
+    pub(super) fn numbers<const N: usize>(&self, file: &str, keys: [&str; N]) -> [u64; N] {
+        let text = self.read(file).unwrap_or_default();
+        keys.map(|key| after(&text, key).unwrap_or_default())
     }
 
     pub(super) fn write(&self, file: &str, text: &str) -> io::Result<()> {
@@ -109,3 +114,8 @@ impl AsFd for Directory {
 }
 
 const FLAGS: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+
+/// The number after a key at the beginning of a line.
+fn after(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.parse().ok())
+}

@@ -72,15 +72,16 @@ impl RequestCgroup {
     pub(in crate::spawner) fn usage(&self) -> Option<Counted> {
         let number = |file, key| self.directory.number(file, key);
         let memory = number("memory.current", None)?;
-        let part = |key| number("memory.stat", Some(key)).unwrap_or_default();
+        let [cached, shared, objects] =
+            self.directory.numbers("memory.stat", ["file", "shmem", "slab"]);
         // Cached files of disks are given back when memory is needed.
-        let files = part("file").saturating_sub(part("shmem"));
+        let files = cached.saturating_sub(shared);
         // Absent before Linux 5.19.
         let peak = number("memory.peak", None).unwrap_or(memory);
         Some(Counted {
             memory: memory.saturating_sub(files),
             peak: peak.saturating_sub(files),
-            objects: part("slab"),
+            objects,
             processes: number("pids.current", None)?,
             cpu: Duration::from_micros(number("cpu.stat", Some("usage_usec"))?),
         })
