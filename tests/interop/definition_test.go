@@ -26,6 +26,7 @@ var oddities = map[string]string{
 	"anchors and merges":             "x: &c {command: [echo, 'kind: Odd']}\nkind: ConfigManagementPlugin\nmetadata: {name: odd}\nspec: {generate: {<<: *c}}\n",
 	"a key in two cases":             "kind: ConfigManagementPlugin\nmetadata: {name: odd}\nspec: {Generate: {command: [absent], args: ['kind: Odd']}, generate: {command: [echo]}}\n",
 	"a list in two cases":            "kind: ConfigManagementPlugin\nmetadata: {name: odd}\nspec: {generate: {Command: [absent, 'kind: Odd', more], command: [echo, null]}}\n",
+	"a list that null empties":       "kind: ConfigManagementPlugin\nmetadata: {name: odd}\nspec: {generate: {command: [echo, 'kind: Odd'], Args: [absent], args: null}}\n",
 	"unknown keys":                   "kind: ConfigManagementPlugin\nmetadata: {name: odd, labels: {a: b}}\nstatus: {}\nspec: {lockRepo: true, generate: {command: [echo, 'kind: Odd'], timeout: 3}}\n",
 	"a tab after a key":              "kind: ConfigManagementPlugin\nmetadata:\t\n  name: odd\nspec: {generate: {command: [echo, 'kind: Odd']}}\n",
 	"an empty item":                  "kind: ConfigManagementPlugin\nmetadata: {name: odd}\nspec: {generate: {command: [printf, 'kind: Odd%s'], args: [null]}}\n",

@@ -187,6 +187,8 @@ const MAX_FINDINGS: usize = 100;
 impl Decoder {
     fn decode(&mut self, value: &Value, shape: &Shape, into: &mut Value) {
         match (shape, value) {
+            // Go sets these to nil, whatever a key in another case has set. All else stays.
+            (Shape::List(_) | Shape::Map(_), Value::Null) => *into = shape.zero(),
             (_, Value::Null) => {}
             (Shape::Any | Shape::Amount(_) | Shape::Network, _)
             | (Shape::String | Shape::Kind | Shape::Isolation, Value::String(_))
