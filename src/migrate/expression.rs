@@ -1,5 +1,7 @@
 //! Paths of mounts with variables in them: `subPathExpr`.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -21,14 +23,38 @@ pub(super) fn agrees(mount: &Value, sidecars: &[Sidecar]) -> bool {
         };
         sidecar.mounts().iter().any(is_it)
     };
-    names(text(mount, KEY)).all(|name| {
-        let variable = |sidecar: &'_ Sidecar| {
-            sidecar.variables().iter().find(|variable| text(variable, "name") == name).cloned()
-        };
-        let mut values = sidecars.iter().filter(has_it).map(variable);
-        let first = values.next();
-        values.all(|value| Some(value) == first)
-    })
+    let mut origins =
+        sidecars.iter().filter(has_it).map(|sidecar| Origin::of(text(mount, KEY), sidecar));
+    let first = origins.next();
+    origins.all(|origin| Some(origin) == first)
+}
+
+/// What the value of an expression depends on in a sidecar.
+#[derive(PartialEq)]
+struct Origin<'s> {
+    /// The variables to which it refers, also through others.
+    variables: BTreeMap<&'s str, Option<&'s Value>>,
+    /// Where the others come from, if some of these are not in `env`.
+    sources: &'s [Value],
+}
+
+impl<'s> Origin<'s> {
+    fn of(expression: &'s str, sidecar: &'s Sidecar) -> Self {
+        let mut variables = BTreeMap::new();
+        let mut open: Vec<&str> = names(expression).collect();
+        while let Some(name) = open.pop() {
+            if variables.contains_key(name) {
+                continue;
+            }
+            let is_it = |variable: &&Value| text(variable, "name") == name;
+            let variable = sidecar.variables().iter().rev().find(is_it);
+            open.extend(variable.into_iter().flat_map(|variable| names(text(variable, "value"))));
+            variables.insert(name, variable);
+        }
+        let is_elsewhere = variables.values().any(Option::is_none);
+        let sources = if is_elsewhere { sidecar.variable_sources() } else { &[] };
+        Self { variables, sources }
+    }
 }
 
 /// Gives variables in expressions their new names, and reports those that are gone: Kubernetes
@@ -58,5 +84,31 @@ pub(super) fn follow(
                 ));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// True if sidecars with these other keys agree on a mount.
+    fn agree(others: [Value; 2]) -> bool {
+        let mount = json!({"mountPath": "/data", KEY: "x/$(C)"});
+        let sidecar = |mut container: Value| {
+            set(&mut container, &["volumeMounts"], json!([mount]));
+            set(&mut container, &["command"], json!(["/var/run/argocd/argocd-cmp-server"]));
+            Sidecar::new(&container).unwrap()
+        };
+        agrees(&mount, &others.map(sidecar))
+    }
+
+    #[test]
+    fn an_expression_depends_on_all_variables_behind_it() {
+        let env = |b| json!({"env": [{"name": "B", "value": b}, {"name": "C", "value": "$(B)"}]});
+        assert!(agree([env("one"), env("one")]));
+        assert!(!agree([env("one"), env("two")]));
+        let from = |name| json!({"envFrom": [{"configMapRef": {"name": name}}]});
+        assert!(agree([from("a"), from("a")]));
+        assert!(!agree([from("a"), from("b")]));
     }
 }

@@ -51,9 +51,14 @@ pub(super) fn names(value: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// True if Kubernetes would change a value.
-pub(super) fn is_expanded(value: &str) -> bool {
-    Part::all(value).any(|part| !matches!(part, Part::Text(_)))
+/// True if Kubernetes changes a value in a container with these variables. It leaves
+/// references to others as they are.
+pub(super) fn is_expanded(value: &str, has: impl Fn(&str) -> bool) -> bool {
+    Part::all(value).any(|part| match part {
+        Part::Text(_) => false,
+        Part::Dollar => true,
+        Part::Reference(name) => has(name),
+    })
 }
 
 /// True if a value refers to a variable.
@@ -118,6 +123,13 @@ mod tests {
         ];
         let values: Vec<_> = literal(&variables).into_iter().map(|(_, value)| value).collect();
         assert_eq!(values, ["a$(B)", "b", "a$(B) b", "$(B) $b $B $( $"]);
+    }
+
+    #[test]
+    fn only_known_variables_are_replaced() {
+        let expands = |value| is_expanded(value, |name| name == "A");
+        assert!(expands("$(A)") && expands("a$$b"));
+        assert!(!expands("KEY=$(cat /key); $A ${A} $(B)"));
     }
 
     #[test]

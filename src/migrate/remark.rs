@@ -46,13 +46,13 @@ pub(super) fn remark(plugin: &Plugin, report: &mut Report) {
 /// The start of the sidecar.
 fn start(plugin: &Plugin, report: &mut Report) {
     let name = &plugin.name;
-    if let Some(script) = plugin.sidecar.preamble() {
-        let script = masked(&script.lines().map(str::trim).collect::<Vec<_>>().join("; "));
+    if let Some(raw) = plugin.sidecar.preamble() {
+        let script = masked(&raw.lines().map(str::trim).collect::<Vec<_>>().join("; "));
         report.check(format!(
             "plugin `{name}`: its sidecar runs a script before argocd-cmp-server: move it to an \
              init container, or to `init` of the definition: {script}"
         ));
-        if is_expanded(&script) {
+        if is_expanded(raw, |name| plugin.sidecar.may_have(name)) {
             report.check(format!(
                 "plugin `{name}`: Kubernetes replaces $(NAME) and $$ in the script of its sidecar, \
                  but not in definitions: in `init`, write ${{NAME}} for a variable and $ for $$"

@@ -79,6 +79,15 @@ impl Sidecar {
         list(&self.0, "envFrom")
     }
 
+    /// True if it has a variable, or may have it from a source.
+    pub(super) fn may_have(&self, name: &str) -> bool {
+        let is_name = |name: &str| {
+            name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
+        };
+        self.variables().iter().any(|variable| text(variable, "name") == name)
+            || !self.variable_sources().is_empty() && is_name(name)
+    }
+
     /// `command` and `args`.
     pub(super) fn command(&self) -> impl Iterator<Item = &str> {
         words(&self.0, "command").chain(words(&self.0, "args"))
