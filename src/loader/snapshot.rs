@@ -65,7 +65,7 @@ pub enum NoSnapshot {
 
 impl NoSnapshot {
     /// True if the directory does not exist.
-    pub(super) fn is_missing(&self) -> bool {
+    pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::List { error, .. } if error.kind() == io::ErrorKind::NotFound)
     }
 }

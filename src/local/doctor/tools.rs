@@ -28,8 +28,9 @@ pub(super) async fn look(options: &Serve, tier: Tier, landlock: i32) -> Vec<Chec
     let (catalog, problems) = match answer("definitions", move || read_once(places)).await {
         Ok(Ok(read)) => read,
         Ok(Err(error)) => {
+            let failure = Check::failure(error.to_string());
             let remedy = "mount a ConfigMap there, or set --plugins-dir";
-            return vec![Check::failure(error.to_string()).remedy(remedy)];
+            return vec![if error.is_missing() { failure.remedy(remedy) } else { failure }];
         }
         Err(silent) => return vec![silent],
     };
