@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use crate::{evidence::Evidence, outcome::Outcome, setting::Setting, targets::Targets};
 
 /// Timeout of a request that should finish in time.
-const PATIENCE: Duration = Duration::from_secs(80);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Timeout of a request that should exceed it.
 const CUT_OFF: Duration = Duration::from_millis(1500);

@@ -153,7 +153,7 @@ func TestOursNeverTakesACutOutputForAWholeOne(t *testing.T) {
 }
 
 func TestOursEndsWellOnSIGTERM(t *testing.T) {
-	const drains = time.Minute
+	const drains = 20 * time.Second
 	d := plugin.Shell("short", `sleep 1; echo 'kind: Finished'`)
 	s := ours(t, d)
 	mark, app := marked(t)

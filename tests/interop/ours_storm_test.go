@@ -35,6 +35,9 @@ const (
 	stormPause = 130 * time.Millisecond
 	// stormLate is the number of changes after which a change must be served: 8 s.
 	stormLate = 60
+	// fewestRounds is the fewest rounds of each client, also on a busy machine, unless there are
+	// less than four times as many changes.
+	fewestRounds = 50
 	// callsInRound is the number of calls in a client's round.
 	callsInRound = 3
 	// stormMemory is the limit for the growth of the server's memory, in bytes.
@@ -119,7 +122,7 @@ func TestOursReloadStorm(t *testing.T) {
 	t.Logf("%d changes, %d calls, %d different definitions seen; before %+v, after %+v", changes, s.calls.Load(), seen, before, after)
 	// A client sees one change in each round, and on a busy machine it makes few rounds.
 	rounds := int(s.calls.Load()) / callsInRound / stormPlugins
-	if seen < min(changes, rounds)/2 {
+	if rounds < min(changes/4, fewestRounds) || seen < min(changes, rounds)/2 {
 		t.Errorf("expected most of %d changes to be served to clients with %d rounds, got %d", changes, rounds, seen)
 	}
 	if after.descriptors > before.descriptors+leaked || after.threads > before.threads+leaked || after.memory > before.memory+stormMemory {

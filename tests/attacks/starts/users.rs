@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    io,
     os::unix::{fs::FileExt, process::CommandExt},
     process::{Child, Command},
 };
@@ -10,7 +11,11 @@ use super::{
     Fact, OF_THE_FIRST, Stage, check,
     killed::{LONG, PATIENCE, all_gone, end, is_below, long, strike},
 };
-use crate::{arena::USERS, processes, setting::Setting};
+use crate::{
+    arena::USERS,
+    processes::{self, Process},
+    setting::Setting,
+};
 
 pub(super) const FACTS: &[Fact] = &[
     ("a_uid_with_a_process_is_not_leased", taken),
@@ -67,9 +72,9 @@ fn no_secrets() -> Result<(), String> {
     let spawner = supervisor.spawner().ok_or("there is no spawner")?;
     let environment = fs::read(format!("/proc/{spawner}/environ")).expect("an environment");
     check(environment.is_empty(), || format!("{} bytes of environment", environment.len()))?;
-    let found = remembers(supervisor.pid(), &secret);
+    let found = remembers(supervisor.pid(), &secret)?;
     check(found, || "the supervisor's own memory cannot be read".to_owned())?;
-    check(!remembers(spawner, &secret), || "the spawner's memory contains a secret".to_owned())
+    check(!remembers(spawner, &secret)?, || "the spawner's memory contains a secret".to_owned())
 }
 
 /// Checks all processes below the spawner: workers, guards, commands and children.
@@ -99,15 +104,16 @@ fn shows_no_secrets(setting: Setting) -> Result<(), String> {
         let below: Vec<_> = below.collect();
         for process in &below {
             let environment = fs::read(format!("/proc/{}/environ", process.pid));
-            let environment = environment.or_else(|error| {
-                // A process that measured the request may have ended.
-                check(!process.is_well(), || format!("{process:?}: {error}")).map(|()| Vec::new())
-            })?;
+            let environment = if_well(process, environment.map_err(|error| error.to_string()))?;
+            let has = |text: &str| {
+                let remembers = if_well(process, remembers(process.pid, text))?;
+                Ok::<_, String>((contains(&environment, text), remembers))
+            };
             for secret in [&own, &hidden] {
-                let is_there = contains(&environment, secret) || remembers(process.pid, secret);
+                let is_there = has(secret)? != (false, false);
                 check(!is_there, || format!("{process:?} can read a secret"))?;
             }
-            met += usize::from(contains(&environment, &shown) && remembers(process.pid, &shown));
+            met += usize::from(has(&shown)? == (true, true));
         }
         end(supervisor.pid())
     })?;
@@ -117,20 +123,30 @@ fn shows_no_secrets(setting: Setting) -> Result<(), String> {
     check(met >= 2, || format!("only {met} processes have the variable that the plugin may see"))
 }
 
+/// Nothing, instead of an error, if the process has ended meanwhile: one that measured the
+/// request may have.
+fn if_well<T: Default>(process: &Process, read: Result<T, String>) -> Result<T, String> {
+    read.or_else(|error| {
+        check(!process.is_well(), || format!("{process:?}: {error}")).map(|()| T::default())
+    })
+}
+
 fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 /// True if the writable memory of a process contains `text`.
-fn remembers(pid: i32, text: &str) -> bool {
-    let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return false };
-    let Ok(memory) = File::open(format!("/proc/{pid}/mem")) else { return false };
-    maps.lines().filter(|line| line.contains(" rw")).any(|line| {
+fn remembers(pid: i32, text: &str) -> Result<bool, String> {
+    let cannot = |error: io::Error| format!("the memory of process {pid}: {error}");
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).map_err(cannot)?;
+    let memory = File::open(format!("/proc/{pid}/mem")).map_err(cannot)?;
+    let found = maps.lines().filter(|line| line.contains(" rw")).any(|line| {
         let range = line.split(' ').next().unwrap_or_default();
         let parse = |text: &str| u64::from_str_radix(text, 16).ok();
         let range = range.split_once('-').and_then(|(a, b)| Some((parse(a)?, parse(b)?)));
         let Some((first, end)) = range else { return false };
         let mut bytes = vec![0; usize::try_from(end - first).unwrap_or_default()];
         memory.read_exact_at(&mut bytes, first).is_ok() && contains(&bytes, text)
-    })
+    });
+    Ok(found)
 }
