@@ -158,9 +158,12 @@ struct Meant<'m>(&'m str, &'m [String]);
 impl fmt::Display for Meant<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(name, known) = self;
-        // The name of a plugin ends with the version of its definition.
-        let is_version =
-            |known: &&str| known.strip_prefix(name).is_some_and(|v| v.starts_with('-'));
+        // The version of a definition ends its plugin's name, but other names contain `-` too.
+        let is_version = |known: &&str| {
+            let rest = known.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+            let number = rest.map(|rest| rest.strip_prefix('v').unwrap_or(rest));
+            number.is_some_and(|number| number.starts_with(|first: char| first.is_ascii_digit()))
+        };
         let known = || known.iter().map(String::as_str);
         match known().find(is_version).or_else(|| nearest(name, known())) {
             Some(meant) => write!(formatter, "did you mean `{meant}`? "),
@@ -226,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_plugin_with_a_version_or_a_similar_name_is_suggested() {
-        let known = ["concat-v1.0", "other"].map(str::to_owned).to_vec();
+        let known = ["concat-v1.0", "helm-secrets", "other"].map(str::to_owned).to_vec();
         for (name, meant) in [
             ("concat", "did you mean `concat-v1.0`? "),
             ("concat-v1", "did you mean `concat-v1.0`? "),
@@ -235,8 +238,9 @@ mod tests {
             ("helm", ""),
         ] {
             let (name, known, left_out) = (name.to_owned(), known.clone(), Vec::new());
-            let expected =
-                format!("no plugin `{name}`: {meant}available plugins: concat-v1.0, other");
+            let expected = format!(
+                "no plugin `{name}`: {meant}available plugins: concat-v1.0, helm-secrets, other"
+            );
             let error = LocalError::NoPlugin { name, known, left_out };
             assert_eq!(error.to_string(), expected);
         }
