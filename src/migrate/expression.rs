@@ -1,7 +1,5 @@
 //! Paths of mounts with variables in them: `subPathExpr`.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
 use super::{
@@ -29,31 +27,28 @@ pub(super) fn agrees(mount: &Value, sidecars: &[Sidecar]) -> bool {
     origins.all(|origin| Some(origin) == first)
 }
 
-/// What the value of an expression depends on in a sidecar.
+/// The variables of a sidecar on which the value of an expression depends.
 #[derive(PartialEq)]
 struct Origin<'s> {
-    /// The variables to which it refers, also through others.
-    variables: BTreeMap<&'s str, Option<&'s Value>>,
-    /// Where the others come from, if some of these are not in `env`.
-    sources: &'s [Value],
+    /// Those to which it refers.
+    variables: Vec<Option<&'s Value>>,
+    /// All variables and their sources, if one of these refers to others or is not in `env`.
+    all: Option<[&'s [Value]; 2]>,
 }
 
 impl<'s> Origin<'s> {
-    fn of(expression: &'s str, sidecar: &'s Sidecar) -> Self {
-        let mut variables = BTreeMap::new();
-        let mut open: Vec<&str> = names(expression).collect();
-        while let Some(name) = open.pop() {
-            if variables.contains_key(name) {
-                continue;
-            }
+    fn of(expression: &str, sidecar: &'s Sidecar) -> Self {
+        let variable = |name| {
             let is_it = |variable: &&Value| text(variable, "name") == name;
-            let variable = sidecar.variables().iter().rev().find(is_it);
-            open.extend(variable.into_iter().flat_map(|variable| names(text(variable, "value"))));
-            variables.insert(name, variable);
-        }
-        let is_elsewhere = variables.values().any(Option::is_none);
-        let sources = if is_elsewhere { sidecar.variable_sources() } else { &[] };
-        Self { variables, sources }
+            sidecar.variables().iter().rev().find(is_it)
+        };
+        let variables: Vec<_> = names(expression).map(variable).collect();
+        let is_plain = |variable: Option<&Value>| {
+            variable.is_some_and(|variable| names(text(variable, "value")).next().is_none())
+        };
+        let all = [sidecar.variables(), sidecar.variable_sources()];
+        let all = (!variables.iter().copied().all(is_plain)).then_some(all);
+        Self { variables, all }
     }
 }
 
