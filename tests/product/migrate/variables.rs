@@ -165,9 +165,13 @@ fn dollar_signs_in_a_start_script_are_explained() {
     let expected = "plugin `a`: Kubernetes replaces $(NAME) and $$ in the script of its sidecar, \
                     but not in definitions: in `init`, write ${NAME} for a variable and $ for $$";
     told(&[("a", &start("KEY=$$(cat /key)"))], &[expected]);
-    told(&[("a", &start("echo $(KEY)"))], &[expected]);
-    let plain = told(&[("a", &start("echo $KEY"))], &["runs a script before argocd-cmp-server"]);
-    assert!(!plain.report.contains("Kubernetes replaces"), "{}", plain.report);
+    let env = "env: [{name: KEY, value: x}]";
+    let known = format!("{env}\n          {}", start("echo $(KEY)"));
+    told(&[("a", &known)], &[expected]);
+    for script in ["echo $KEY", "echo $(KEY)", "KEY=$(cat /key)"] {
+        let plain = told(&[("a", &start(script))], &["runs a script before argocd-cmp-server"]);
+        assert!(!plain.report.contains("Kubernetes replaces"), "{}", plain.report);
+    }
 }
 
 /// Two sidecars that mount a directory of a volume at the same path, and their variables.
