@@ -42,7 +42,8 @@ var outputs = []string{
 	// Scanner.
 	"a:\t1\n", "a: 1\n\t\nb: 2\n", "a: x\x01y\n", "a: b: c\n", "a: @x\n", "a: 1#x\nb: \"x\"#y\n", " a: 1\nb: 2\n", "a: >\n  x\n  y\n\n  z\n", "hello world\n", "- a: 1\n- b: 2\n", "{}\n", "42\n",
 	"apiVersion: v1\nkind: List\nitems:\n- kind: A\n- kind: B\n",
-	// Bytes behind the first document count if they are read together with it.
+	// Argo CD reads 512 bytes at a time: bytes behind the first document that are not UTF-8 are
+	// refused only if they are read together with it.
 	"a: 1\n---\nb: \xff\n", "a: 1\n...\nb: \xff\n", "a: 1\n...\n# " + strings.Repeat("x", 450) + "\xff\n", "a: 1\n...\n# " + strings.Repeat("x", 520) + "\xff\n",
 }
 

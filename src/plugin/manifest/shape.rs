@@ -210,8 +210,8 @@ impl Decoder {
         target.resize_with(items.len(), || element.zero());
         for (index, (item, into)) in items.iter().zip(target).enumerate() {
             self.path.push(Step::Index(index));
-            // Go decodes a `null` element to a nil pointer if elements are structs. Otherwise
-            // it stays what a key in another case has set, or zero.
+            // Go decodes a `null` element to a nil pointer if elements are structs. A scalar
+            // stays what a key in another case has set, or zero.
             match (element, &item, &into) {
                 (Shape::Struct(_), Value::Null, _) => *into = Value::Null,
                 (_, _, Value::Null) => *into = element.zero(),

@@ -48,6 +48,12 @@ const MOST: &str = "60";
 /// Processes of a crowd: its shell, those in the background, and the last one.
 const CROWD: usize = 92;
 
+/// Limits with room for a crowd: with those of memory and files that are measured by default,
+/// and without them.
+const PROCESSES: &str = "limits: {processes: 200}";
+const UNMEASURED: &str =
+    "limits: {processes: 200, memory: unlimited, disk: unlimited, files: unlimited}";
+
 /// The kernel refuses the process that would kill what the first command has left. The
 /// crowd has no limits that somebody would measure.
 #[test]
@@ -134,11 +140,6 @@ fn no_other_request_ends_for_a_crowd_that_grows() {
     assert_crowd(crowd);
     pod.assert_baseline();
 }
-
-/// Enough processes, with the limits by default, and without those that are measured.
-const PROCESSES: &str = "limits: {processes: 200}";
-const UNMEASURED: &str =
-    "limits: {processes: 200, memory: unlimited, disk: unlimited, files: unlimited}";
 
 fn assert_crowd(call: Call) {
     let error = call.wait().unwrap_err();
