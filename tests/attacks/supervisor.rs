@@ -130,6 +130,13 @@ impl Supervisor {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// Requests that have ended incompletely, and whose UIDs are not leased again yet.
+    pub(crate) fn quarantined(&self) -> usize {
+        let text = self.text();
+        let began = text.matches("its UID is not leased again until").count();
+        began - text.matches("its UID is leased again").count()
+    }
+
     pub(crate) fn pid(&self) -> i32 {
         self.child.id().cast_signed()
     }

@@ -43,7 +43,7 @@ func named(t *testing.T, name string) (app client.App, manifest string) {
 func TestManyCallsOnFreshConnections(t *testing.T) {
 	onEach(t, func(t *testing.T, s subject) {
 		app, manifest := named(t, "fresh")
-		before := atRest(t, s)
+		before := atRest(func() int { return descriptors(t, s) })
 		start := time.Now()
 		for i := range manyCalls {
 			c, err := client.Dial(within(t, callWithin), s.Socket(echoing))
@@ -65,7 +65,7 @@ func TestManyCallsOnOneConnection(t *testing.T) {
 		c := s.dial(t, echoing)
 		for name, call := range calls {
 			t.Run(name, func(t *testing.T) {
-				before := atRest(t, s)
+				before := atRest(func() int { return descriptors(t, s) })
 				start := time.Now()
 				for i := range manyCalls {
 					if err := call(c, within(t, callWithin), app); err != nil {
@@ -186,14 +186,15 @@ func TestPingsAreAnsweredWhileACommandRuns(t *testing.T) {
 	}, d)
 }
 
-// atRest is the number of descriptors before the calls of a test. Right after other
-// calls, the processes that stand by may not be there yet.
-func atRest(t *testing.T, s subject) int {
-	t.Helper()
+// settling is the time after a start, or after other calls, in which the processes that
+// stand by are created.
+const settling = 3 * time.Second
+
+// atRest is what a server without requests holds of something.
+func atRest(held func() int) int {
 	most := 0
-	for range 10 {
-		most = max(most, descriptors(t, s))
-		time.Sleep(50 * time.Millisecond)
+	for end := time.Now().Add(settling); time.Now().Before(end); time.Sleep(settling / 30) {
+		most = max(most, held())
 	}
 	return most
 }

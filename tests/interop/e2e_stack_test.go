@@ -36,10 +36,11 @@ func redis(t *testing.T) string {
 	t.Helper()
 	binary := needsProgram(t, "redis-server", "redis-server")
 	needsProgram(t, "git", "git")
-	address, err := sut.FreeAddress()
+	free, err := sut.FreeAddresses(1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	address := free[0]
 	command := exec.Command(binary, "--bind", "127.0.0.1", "--port", portOf(address), "--save", "", "--appendonly", "no", "--dir", t.TempDir())
 	attended(t, command)
 	return address
@@ -91,14 +92,11 @@ func repoServer(t *testing.T, s subject, redis string, arguments ...string) repo
 	if err := s.account().MakeDirectory(temporary); err != nil {
 		t.Fatal(err)
 	}
-	address, err := sut.FreeAddress()
+	free, err := sut.FreeAddresses(2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	metrics, err := sut.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	address, metrics := free[0], free[1]
 	command := exec.Command(binary, "--disable-tls", "--client-ca-path", "", "--loglevel", "warn", "--redis", redis,
 		"--address", "127.0.0.1", "--port", portOf(address), "--metrics-address", "127.0.0.1", "--metrics-port", portOf(metrics))
 	command.Args = append(command.Args, arguments...)

@@ -32,8 +32,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 pub(super) fn run(attack: &Attack, first_uid: u32) -> Verdict {
     let stage = Stage::open(first_uid, attack.user);
+    let base = base(attack, &stage);
     let attacker = Attacker::start(&stage, attack);
-    let run = Run { attack, stage: &stage, attacker: &attacker };
+    let run = Run { attack, stage: &stage, attacker: &attacker, base };
     let verdict = run.verdict();
     // Directories of the image belong to the machine and outlive the stage.
     stage.before.sweep();
@@ -48,6 +49,28 @@ struct Run<'a> {
     attack: &'a Attack,
     stage: &'a Stage,
     attacker: &'a Attacker,
+    /// What was in use before the attack.
+    base: u64,
+}
+
+/// What is in use of the resource that an attack takes.
+fn base(attack: &Attack, stage: &Stage) -> u64 {
+    match attack.evidence {
+        Evidence::Takes(resource) => used(resource, stage),
+        Evidence::Runs
+        | Evidence::Outlives
+        | Evidence::Silent
+        | Evidence::Floods
+        | Evidence::Report
+        | Evidence::Brings(_)
+        | Evidence::Leaves(_)
+        | Evidence::Calls(_)
+        | Evidence::Makes(_) => 0,
+    }
+}
+
+fn used(resource: Resource, stage: &Stage) -> u64 {
+    measure::used(resource, stage.options.first_uid, &stage.options.directory)
 }
 
 impl Run<'_> {
@@ -126,12 +149,10 @@ impl Run<'_> {
     }
 
     fn takes(&self, resource: Resource) -> Result<Verdict, String> {
-        let (uid, directory) = (self.stage.options.first_uid, &self.stage.options.directory);
-        let base = measure::used(resource, uid, directory);
         let limit = measure::limit(resource);
         let mut used = 0;
         let is_seen = until(PATIENCE, || {
-            used = measure::used(resource, uid, directory).saturating_sub(base);
+            used = self::used(resource, self.stage).saturating_sub(self.base);
             used > limit
         });
         let worked = is_seen.then_some(Verdict::Worked(Vec::new()));
@@ -146,10 +167,25 @@ impl Run<'_> {
 
     fn outlives(&self) -> Result<Verdict, String> {
         self.runs_on()?;
+        self.is_deaf()?;
         kill(self.attacker.pid, Signal::SIGTERM).map_err(|error| error.to_string())?;
         thread::sleep(OUTLIVES);
         self.runs("after SIGTERM")?;
         Ok(Verdict::Worked(Vec::new()))
+    }
+
+    /// Waits until SIGTERM cannot end the command: it is ignored, or the command is stopped.
+    fn is_deaf(&self) -> Result<(), String> {
+        let mut status = String::new();
+        let is_seen = until(SEEN, || {
+            status = fs::read_to_string(format!("/proc/{}/status", self.attacker.pid))
+                .unwrap_or_default();
+            let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+            let ignored = field("SigIgn:\t").and_then(|bits| u64::from_str_radix(bits, 16).ok());
+            let sigterm = 1 << (Signal::SIGTERM as i32 - 1);
+            field("State:\tT").is_some() || ignored.is_some_and(|bits| bits & sigterm != 0)
+        });
+        is_seen.then_some(()).ok_or_else(|| format!("SIGTERM would end the command: {status}"))
     }
 
     fn runs(&self, when: &str) -> Result<(), String> {

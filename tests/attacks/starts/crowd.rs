@@ -292,8 +292,7 @@ fn settled(stage: &Stage, supervisor: &Supervisor) -> Result<(), String> {
         let left = tenants(stage);
         let root = stage.directory.path().join("work/_cmp_server");
         let files: Vec<_> = fs::read_dir(root).expect("workspaces").flatten().collect();
-        if left.is_empty() && files.is_empty() && !supervisor.text().contains("is not leased again")
-        {
+        if left.is_empty() && files.is_empty() && supervisor.quarantined() == 0 {
             return Ok(());
         }
         check(Instant::now() < until, || format!("left: {left:?}, {files:?}"))?;

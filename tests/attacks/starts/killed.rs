@@ -183,6 +183,5 @@ fn no_kill() -> Result<(), String> {
     let said = stage.ask_once("daemon")?;
     check(said == "left", || said)?;
     until("no process of a request", || tenants(&stage).is_empty())?;
-    let text = supervisor.text();
-    check(!text.contains("is not leased again"), || text)
+    until("no UID is quarantined", || supervisor.quarantined() == 0)
 }

@@ -9,7 +9,8 @@ use crate::guest::{
     server::{Settings, VICTIM, until},
 };
 
-const BYTES: &str = "dd if=/dev/zero of=big bs=1M count=64; sleep 1; exit 1";
+/// At once, so that the disk is full before the use of it is measured.
+const BYTES: &str = "fallocate -l 64M big; sleep 1; exit 1";
 const INODES: &str = "i=0; while echo > f$i; do i=$((i+1)); done; sleep 1; exit 1";
 
 /// A disk, mounted.
@@ -50,6 +51,7 @@ fn fills(script: &str) {
     let work = Some(Path::new("/mnt/work"));
     let mut server =
         Settings { container: None, plugins: &plugins, arguments: &arguments, work }.start();
+    until("the trial of the start has no workspace", || usage().2 == 0);
     let before = usage();
     let error = server.ask("hostile", 60).unwrap_err();
     assert!(error.to_lowercase().contains("no space left on device"), "{error}");

@@ -114,8 +114,11 @@ func ProportionalMemoryOf(pid int) int64 {
 // shared pages divided by the number of their users, and all that it had more before.
 // The sum over processes counts a page once that a hundred of them share.
 func PeakMemoryOf(pid int) int64 {
-	status := StatusOf(pid)
-	return ProportionalMemoryOf(pid) + status.Bytes("VmHWM") - status.Bytes("VmRSS")
+	before := StatusOf(pid)
+	proportional := ProportionalMemoryOf(pid)
+	// What is added while this reads would count twice.
+	now := max(before.Bytes("VmRSS"), StatusOf(pid).Bytes("VmRSS"))
+	return proportional + before.Bytes("VmHWM") - now
 }
 
 // PeakMemory is the sum of PeakMemoryOf over processes.

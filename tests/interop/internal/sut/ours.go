@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	"cmp-supervisor/tests/interop/internal/plugin"
 	"cmp-supervisor/tests/interop/internal/proc"
@@ -14,7 +16,7 @@ import (
 // Ours is one running cmp-supervisor.
 type Ours struct {
 	folders Folders
-	// HTTP is the address of the metrics and health endpoints.
+	// HTTP is the address of the metrics and health endpoints once all sockets answer.
 	HTTP   string
 	server *proc.Process
 }
@@ -45,7 +47,22 @@ func StartOurs(options Options, base string, plugins ...plugin.Definition) (*Our
 			return nil, errors.Join(err, ours.Stop())
 		}
 	}
+	ours.HTTP = ours.address()
 	return ours, nil
+}
+
+// loopback is an address that the server logs.
+var loopback = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+
+// address is the one that the server has chosen for its endpoints, or empty if there are
+// none. It is logged before sockets answer.
+func (o *Ours) address() string {
+	for line := range strings.Lines(o.Log()) {
+		if strings.Contains(line, "serving metrics and health") {
+			return loopback.FindString(line)
+		}
+	}
+	return ""
 }
 
 // Launch starts cmp-supervisor and does not wait.
@@ -54,11 +71,7 @@ func Launch(options Options, base string, plugins ...plugin.Definition) (*Ours, 
 	if err != nil {
 		return nil, err
 	}
-	address, err := FreeAddress()
-	if err != nil {
-		return nil, err
-	}
-	ours := &Ours{folders: folders, HTTP: address}
+	ours := &Ours{folders: folders}
 	for _, p := range plugins {
 		if err := ours.Add(p); err != nil {
 			return nil, err
@@ -69,7 +82,7 @@ func Launch(options Options, base string, plugins ...plugin.Definition) (*Ours, 
 			return nil, err
 		}
 	}
-	arguments := []string{"serve", "--plugins-dir", folders.Plugins, "--socket-dir", folders.Sockets, "--work-dir", folders.Work, "--http", address}
+	arguments := []string{"serve", "--plugins-dir", folders.Plugins, "--socket-dir", folders.Sockets, "--work-dir", folders.Work, "--http", "127.0.0.1:0"}
 	if options.Isolation != "" {
 		arguments = append(arguments, "--isolation", options.Isolation)
 	}
@@ -127,12 +140,17 @@ func (o *Ours) Log() string { return o.server.Output() }
 // Stop kills all processes.
 func (o *Ours) Stop() error { return o.server.Kill() }
 
-// FreeAddress finds a free port on the loopback interface.
-func FreeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// FreeAddresses finds different free ports on the loopback interface.
+func FreeAddresses(count int) ([]string, error) {
+	var addresses []string
+	for range count {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		// Until all are known, so that none is found twice.
+		defer func() { _ = listener.Close() }()
+		addresses = append(addresses, listener.Addr().String())
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String(), nil
+	return addresses, nil
 }
