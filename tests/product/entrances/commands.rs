@@ -4,7 +4,6 @@ use std::{
     collections::BTreeSet,
     fs::{self, Permissions},
     io::{BufRead, BufReader},
-    net::TcpListener,
     os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -16,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::{
     entrances::fixtures::{Expected, Room},
-    reload::server::Server,
+    reload::server::{ANY_PORT, Server},
 };
 
 /// UID of the commands, because root could read every file.
@@ -24,6 +23,9 @@ pub(crate) const NOBODY: u32 = 65534;
 
 /// Diagnostic code of an ignored entry.
 const IGNORED: &str = "CMP0405";
+
+/// Message of the log line that names the address of the HTTP server.
+const SERVING: &str = "serving metrics and health";
 
 /// The content of a plugins directory, as reported by a command.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -91,17 +93,17 @@ impl Program {
     }
 
     pub(crate) fn serve(&self, room: &Room, _plugins: &Path) -> Found {
-        let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut command = self.server("serve", room);
-        command.args(["--log-format", "json", "--http", &http.to_string()]);
+        command.args(["--log-format", "json", "--http", &ANY_PORT.to_string()]);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut log = Vec::<Value>::new();
-        for line in BufReader::new(child.stderr.take().unwrap()).lines() {
-            log.push(serde_json::from_str(&line.unwrap()).unwrap());
-            if log.last().unwrap()["msg"] == "ready" {
-                break;
-            }
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        // Threads of the supervisor write lines in any order.
+        while ["ready", SERVING].iter().any(|text| said(&log, text).is_none()) {
+            let line = lines.next().expect("a line that says that it is ready").unwrap();
+            log.push(serde_json::from_str(&line).unwrap());
         }
+        let http = text(said(&log, SERVING).unwrap(), "address").parse().unwrap();
         let (_, answer) = Server::ask_at(http, "GET", "/plugins");
         let answer: Value = serde_json::from_str(&answer).unwrap();
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
@@ -207,6 +209,11 @@ fn progress(output: &Output) -> Found {
         }
     }
     found
+}
+
+/// The first line of a log with this message.
+fn said<'l>(log: &'l [Value], message: &str) -> Option<&'l Value> {
+    log.iter().find(|event| event["msg"] == message)
 }
 
 fn text(value: &Value, key: &str) -> String {

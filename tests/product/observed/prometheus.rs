@@ -23,16 +23,31 @@ use crate::{
 /// Requests whose counters at least two scrapes must see.
 const LOADED: &str = "sum(increase(argocd_cmp_requests_total[1m])) > 1";
 
+/// Most ports that it tries.
+const ATTEMPTS: usize = 5;
+
 /// A running Prometheus. Dropping it ends it.
 struct Prometheus {
     child: Child,
     address: SocketAddr,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Prometheus {
-    /// Starts it with the shipped rules; `None` if it is missing.
+    /// Starts it at a free port, which another process may take before Prometheus does; `None`
+    /// if it is missing.
     fn start(target: SocketAddr) -> Option<Self> {
+        for _ in 0..ATTEMPTS {
+            let mut started = Self::begin(target)?;
+            if started.becomes_ready() {
+                return Some(started);
+            }
+        }
+        panic!("Prometheus ends again and again");
+    }
+
+    /// Starts it with the shipped rules and does not wait for it.
+    fn begin(target: SocketAddr) -> Option<Self> {
         let directory = tempfile::tempdir().unwrap();
         let config = json!({
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
@@ -55,9 +70,19 @@ impl Prometheus {
             skip("Prometheus: it is in the Debian package prometheus");
             return None;
         };
-        let this = Self { child, address, _directory: directory };
-        eventually("Prometheus", || this.get("/-/ready").is_some_and(|(code, _)| code == 200));
-        Some(this)
+        Some(Self { child, address, directory })
+    }
+
+    /// Waits until it is ready, or has ended.
+    fn becomes_ready(&mut self) -> bool {
+        retry(|| {
+            if self.child.try_wait().unwrap().is_some() {
+                println!("{}", fs::read_to_string(self.directory.path().join("log")).unwrap());
+                return Ok(false);
+            }
+            let is_ready = self.get("/-/ready").is_some_and(|(code, _)| code == 200);
+            is_ready.then_some(true).ok_or("Prometheus")
+        })
     }
 
     /// Status and body of a page; `None` if nothing answers.

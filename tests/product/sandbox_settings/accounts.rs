@@ -3,7 +3,10 @@
 use std::{path::Path, process::Command};
 
 use crate::{
-    sandbox_settings::bench::{Bench, tiers},
+    sandbox_settings::{
+        bench::{Bench, tiers},
+        read_only::range,
+    },
     skip::skip,
 };
 
@@ -102,10 +105,13 @@ fn accounts_of_the_image_for_requests_do_not_take_the_range() {
 fn no_request_has_the_uid_of_the_supervisor() {
     for tier in tiers().into_iter().filter(|tier| ["namespaces", "uid"].contains(tier)) {
         let bench = Bench::new("", "echo 'kind: A'; echo \"result: '$(id -u)'\"");
-        let flags = ["--uid-range", "62100-62107", "--run-as-uid", "62101"];
+        let range = range(8);
+        let first: u32 = range.split_once('-').unwrap().0.parse().unwrap();
+        let own = first + 1;
+        let flags = ["--uid-range", &range, "--run-as-uid", &own.to_string()];
         let _server = bench.serve(tier, &flags);
         let uid: u32 = bench.ask("tried", &[]).value("result").parse().unwrap();
-        assert!((62100..62108).contains(&uid) && uid != 62101, "{tier}: {uid}");
+        assert!((first..first + 8).contains(&uid) && uid != own, "{tier}: {uid} of {range}");
     }
 }
 

@@ -80,7 +80,7 @@ fn noise(bytes: usize) -> Vec<u8> {
 }
 
 /// A range of UIDs that no other server has.
-fn range(uids: u32) -> String {
+pub(crate) fn range(uids: u32) -> String {
     let first = NEXT_UID.fetch_add(uids, Ordering::Relaxed);
     format!("{first}-{}", first + uids - 1)
 }

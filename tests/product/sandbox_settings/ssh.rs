@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -18,6 +18,9 @@ use crate::{
 };
 
 const SERVER: &str = "/usr/sbin/sshd";
+
+/// Most ports that the server tries.
+const ATTEMPTS: usize = 5;
 
 /// Directory of the server, which it wants to exist.
 const PLACE: &str = "/run/sshd";
@@ -71,13 +74,12 @@ impl Site {
             assert!(make.status().unwrap().success());
         }
         web::make(&root.join("repository.git"));
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         accounts(&root);
+        let (port, server) = serve(&root);
         let host = fs::read_to_string(root.join("from/host.pub")).unwrap();
         fs::write(root.join("from/etc-ssh/ssh_known_hosts"), format!("[127.0.0.1]:{port} {host}"))
             .unwrap();
         fs::copy("/etc/ssh/ssh_config", root.join("from/etc-ssh/ssh_config")).unwrap();
-        let server = serve(&root, port);
         Some(Self { root, port, server })
     }
 
@@ -142,9 +144,20 @@ fn accounts(root: &Path) {
     fs::write(root.join("from/passwd"), all).unwrap();
 }
 
-/// Starts the server, which takes the first key only.
-fn serve(root: &Path, port: u16) -> Child {
+/// Starts the server at a free port, which another process may take before the server does.
+fn serve(root: &Path) -> (u16, Child) {
     fs::create_dir_all(PLACE).unwrap();
+    for _ in 0..ATTEMPTS {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        if let Some(server) = serve_at(root, port) {
+            return (port, server);
+        }
+    }
+    panic!("sshd: {:?}", fs::read_to_string(root.join("sshd.log")));
+}
+
+/// Starts the server, which takes the first key only; `None` if it ends.
+fn serve_at(root: &Path, port: u16) -> Option<Child> {
     let from = root.join("from");
     let config = format!(
         "Port {port}\nListenAddress 127.0.0.1\nHostKey {0}/host\nAuthorizedKeysFile \
@@ -156,12 +169,14 @@ fn serve(root: &Path, port: u16) -> Child {
     let log = fs::File::create(root.join("sshd.log")).unwrap();
     let mut command = Command::new(SERVER);
     command.args(["-D", "-e", "-f"]).arg(root.join("sshd_config"));
-    let server = command.stdin(Stdio::null()).stderr(log).spawn().unwrap();
-    retry(|| {
-        let log = |error| format!("sshd: {error}: {:?}", fs::read_to_string(root.join("sshd.log")));
-        TcpStream::connect(("127.0.0.1", port)).map_err(log)
+    let mut server = command.stdin(Stdio::null()).stderr(log).spawn().unwrap();
+    let listens = retry(|| {
+        let has_ended = server.try_wait().unwrap().is_some();
+        let log = fs::read_to_string(root.join("sshd.log")).unwrap();
+        let listens = log.contains("Server listening on");
+        if listens || has_ended { Ok(listens) } else { Err(format!("sshd: {log}")) }
     });
-    server
+    listens.then_some(server)
 }
 
 #[test]
