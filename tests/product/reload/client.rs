@@ -5,8 +5,8 @@ use std::{
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -57,38 +57,45 @@ pub(crate) fn connect(socket: &Path) -> Fate {
 /// A client that connects without pause.
 pub(crate) struct Connecting {
     stop: Arc<AtomicBool>,
-    ended: Arc<AtomicUsize>,
-    thread: JoinHandle<Fates>,
+    fates: Arc<Mutex<Fates>>,
+    thread: JoinHandle<()>,
 }
 
 impl Connecting {
     pub(crate) fn start(socket: PathBuf) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let ended = Arc::new(AtomicUsize::new(0));
-        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&ended));
+        let fates = Arc::<Mutex<Fates>>::default();
+        let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&fates));
         let thread = thread::spawn(move || {
-            let mut fates = Fates::default();
             while !stopped.load(Ordering::Relaxed) {
-                match connect(&socket) {
+                let fate = connect(&socket);
+                let mut fates = counted.lock().unwrap();
+                match fate {
                     Fate::Served => fates.served += 1,
                     Fate::Missing => fates.missing += 1,
                     Fate::Refused => fates.refused += 1,
                     Fate::Abandoned => fates.abandoned += 1,
                 }
-                count.fetch_add(1, Ordering::Relaxed);
             }
-            fates
         });
-        Self { stop, ended, thread }
+        Self { stop, fates, thread }
+    }
+
+    /// The fates of the connections that have ended.
+    pub(crate) fn fates(&self) -> Fates {
+        *self.fates.lock().unwrap()
     }
 
     /// Number of connections that have ended.
-    pub(crate) fn ended(&self) -> usize {
-        self.ended.load(Ordering::Relaxed)
+    pub(crate) fn ended(&self) -> u32 {
+        let Fates { served, missing, refused, abandoned } = self.fates();
+        served + missing + refused + abandoned
     }
 
     pub(crate) fn end(self) -> Fates {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap()
+        self.thread.join().unwrap();
+        let fates = self.fates.lock().unwrap();
+        *fates
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     reload::{
         client::{Fate, connect},
         loaded::definition,
-        server::{Folders, Server, write},
+        server::{Folders, Server, move_away, write},
     },
     waiting::eventually,
 };
@@ -70,7 +70,7 @@ fn a_broken_definition_is_shown_as_stale_with_its_problem() {
     ] {
         eventually(line, || server.ask("GET", "/metrics").1.contains(line));
     }
-    fs::remove_dir_all(folders.plugins()).unwrap();
+    drop(move_away(&folders.plugins()));
     let (status, body) = server.ask("POST", "/-/reload");
     assert!(status == 500 && body.contains("cannot list"), "{status} {body}");
     assert_eq!(connect(&folders.socket("a")), Fate::Served);
@@ -234,27 +234,29 @@ fn clients_that_read_metrics_without_a_pause_do_not_delay_health() {
     }
     let server = folders.serve();
     let (http, stop) = (server.http, AtomicBool::new(false));
-    let start = Instant::now();
-    assert_eq!(Server::ask_at(http, "GET", "/metrics").0, 200);
-    let one_page = start.elapsed();
-    let mut times = thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    assert_eq!(Server::ask_at(http, "GET", "/metrics").0, 200);
-                }
-            });
+    let ask = |path| {
+        let start = Instant::now();
+        let (status, _) = Server::ask_at(http, "GET", path);
+        (start.elapsed(), status)
+    };
+    let read = || {
+        let mut pages = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            pages.push(ask("/metrics"));
         }
-        let times = [(); 20].map(|()| {
-            let start = Instant::now();
-            let (status, _) = Server::ask_at(http, "GET", "/livez");
-            (start.elapsed(), status)
-        });
+        pages
+    };
+    let (mut pages, mut times) = thread::scope(|scope| {
+        let clients = [(); 8].map(|()| scope.spawn(read));
+        let times = [(); 20].map(|()| ask("/livez"));
         stop.store(true, Ordering::Relaxed);
-        times
+        (clients.map(|client| client.join().unwrap()).concat(), times)
     });
+    pages.sort();
     times.sort();
-    // An answer that waited for a page would take about as long.
+    // An answer that waited for a page would take about as long. A page that is asked for
+    // alone takes less time, because the clients use processors too.
+    let one_page = pages[pages.len() / 2].0;
     assert!(times[10].0 < one_page / 2, "{one_page:?} {times:?}");
-    assert!(times.iter().all(|(_, status)| *status == 200), "{times:?}");
+    assert!(times.iter().chain(&pages).all(|(_, status)| *status == 200), "{times:?} {pages:?}");
 }

@@ -242,6 +242,14 @@ impl Drop for Server {
     }
 }
 
+/// Moves a directory away in one step, and removes it when the result is dropped. If it were
+/// removed in place, a supervisor could see it empty, or create something in it meanwhile.
+pub(crate) fn move_away(directory: &Path) -> TempDir {
+    let away = tempfile::tempdir_in(directory.parent().unwrap()).unwrap();
+    fs::rename(directory, away.path().join("moved")).unwrap();
+    away
+}
+
 /// Writes a definition by rename, so that it is never seen incomplete.
 pub(crate) fn write(directory: &Path, file: &str, text: &str) {
     let staged = directory.join(format!(".{file}.new"));

@@ -9,10 +9,10 @@ use rustix::process::Signal;
 
 use crate::{
     reload::{
-        client::{Connecting, Fate, connect},
+        client::{Connecting, Fate, Fates, connect},
         kubelet::{Age, FakeKubelet, payload},
         loaded::definition,
-        server::{Folders, Server, write},
+        server::{Folders, Server, move_away, write},
     },
     waiting::eventually,
 };
@@ -43,16 +43,20 @@ fn accepted_connections_are_served_while_a_plugin_comes_and_goes() {
     write(&folders.plugins(), "stays.yaml", &definition("stays", "x"));
     let server = folders.serve();
     let clients = [0; 3].map(|_| Connecting::start(folders.socket("flaps")));
-    for _ in 0..40 {
-        write(&folders.plugins(), "flaps.yaml", &definition("flaps", "x"));
-        assert_eq!(server.ask("POST", "/-/reload").0, 200);
-        fs::remove_file(folders.plugins().join("flaps.yaml")).unwrap();
-        assert_eq!(server.ask("POST", "/-/reload").0, 200);
-    }
+    // On a busy machine, clients seldom get to connect.
+    eventually("connections of all clients", || {
+        for _ in 0..40 {
+            write(&folders.plugins(), "flaps.yaml", &definition("flaps", "x"));
+            assert_eq!(server.ask("POST", "/-/reload").0, 200);
+            fs::remove_file(folders.plugins().join("flaps.yaml")).unwrap();
+            assert_eq!(server.ask("POST", "/-/reload").0, 200);
+        }
+        let is_enough = |fates: Fates| fates.served > 20 && fates.missing > 20;
+        clients.iter().map(Connecting::fates).all(is_enough)
+    });
     for client in clients {
         let fates = client.end();
         println!("{fates:?}");
-        assert!(fates.served > 20 && fates.missing > 20, "{fates:?}");
         assert_eq!(fates.abandoned, 0, "{fates:?}");
     }
 }
@@ -65,17 +69,20 @@ fn a_second_supervisor_takes_over_without_a_gap() {
     }
     let mut old = folders.serve();
     let clients = ["a", "b"].map(|plugin| Connecting::start(folders.socket(plugin)));
-    for _ in 0..5 {
-        let new = folders.serve();
-        old.signal(Signal::TERM);
-        old.ends();
-        old = new;
-    }
+    // On a busy machine, clients seldom get to connect.
+    eventually("connections of both clients", || {
+        for _ in 0..5 {
+            let new = folders.serve();
+            old.signal(Signal::TERM);
+            old.ends();
+            old = new;
+        }
+        clients.iter().all(|client| client.fates().served > 20)
+    });
     for client in clients {
         let fates = client.end();
         println!("{fates:?}");
-        let failed = fates.missing + fates.refused + fates.abandoned;
-        assert!(fates.served > 20 && failed == 0, "{fates:?}");
+        assert_eq!(fates.missing + fates.refused + fates.abandoned, 0, "{fates:?}");
     }
     old.signal(Signal::TERM);
     old.ends();
@@ -195,7 +202,7 @@ fn a_directory_of_sockets_that_was_closed_or_removed_heals() {
     fs::set_permissions(folders.socket("a"), Permissions::from_mode(0o0)).unwrap();
     let mode = || fs::metadata(folders.socket("a")).map(|about| about.permissions().mode() & 0o777);
     eventually("the socket's mode", || mode().is_ok_and(|mode| mode == 0o660));
-    fs::remove_dir_all(folders.sockets()).unwrap();
+    drop(move_away(&folders.sockets()));
     eventually("the socket", || {
         folders.socket("a").exists() && connect(&folders.socket("a")) == Fate::Served
     });

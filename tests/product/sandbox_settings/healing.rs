@@ -10,6 +10,7 @@ use std::{
 use rustix::process::Pid;
 
 use crate::{
+    reload::server::move_away,
     sandbox_settings::bench::{Bench, tiers},
     waiting::eventually,
 };
@@ -57,14 +58,14 @@ fn a_request_that_is_cut_off_by_the_end_of_the_supervisor_is_told_so() {
 }
 
 /// A time in seconds for which no other program of this machine sleeps, nor another test.
-pub(super) fn unique(seconds: u32) -> String {
+pub(crate) fn unique(seconds: u32) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("{seconds}.{:07}{number:04}", std::process::id())
 }
 
 /// The process that sleeps for a time of [`unique`].
-pub(super) fn sleeper(time: &str) -> Option<Pid> {
+pub(crate) fn sleeper(time: &str) -> Option<Pid> {
     let sleep = format!("sleep\0{time}\0");
     let is_it = |pid: &u32| {
         fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == sleep.as_bytes())
@@ -121,7 +122,7 @@ fn a_work_directory_that_was_removed_is_back() {
         fs::create_dir(bench.path("work")).unwrap();
         fs::set_permissions(bench.path("work"), Permissions::from_mode(0o777)).unwrap();
         let _server = bench.serve(tier, &[]);
-        fs::remove_dir_all(bench.path("work/_cmp_server")).unwrap();
+        drop(move_away(&bench.path("work/_cmp_server")));
         eventually("the directory", || bench.path("work/_cmp_server").exists());
         assert_eq!(bench.ask("tried", &[]).value("data"), "told", "{tier}");
     }

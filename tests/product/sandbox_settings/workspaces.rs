@@ -8,8 +8,10 @@ use std::{
 };
 
 use crate::{
+    reload::server::move_away,
     sandbox_settings::bench::{Bench, tiers},
     skip::skip,
+    waiting::retry,
 };
 
 /// A bench whose work directory is writable for everybody, as in Kubernetes.
@@ -26,7 +28,7 @@ fn a_directory_that_is_removed_is_created_again() {
     for tier in tiers() {
         let (bench, root) = bench();
         let _server = bench.serve(tier, &[]);
-        fs::remove_dir_all(&root).unwrap();
+        drop(move_away(&root));
         for _ in 0..2 {
             let home = bench.ask("tried", &[]).value("home");
             assert!(home.starts_with(root.to_str().unwrap()), "{tier}: {home}");
@@ -41,8 +43,11 @@ fn an_error_names_a_directory_that_cannot_be_created_again() {
     for tier in tiers() {
         let (bench, root) = bench();
         let _server = bench.serve(tier, &[]);
-        fs::remove_dir_all(&root).unwrap();
-        fs::write(&root, "").unwrap();
+        // The supervisor may create it again before there is a file.
+        retry(|| {
+            let _away = move_away(&root);
+            fs::write(&root, "")
+        });
         let rendered = bench.ask("tried", &[]);
         let named = format!("{} was removed and cannot be created again", root.display());
         assert!(rendered.error().contains(&named), "{tier}: {}", rendered.stderr);
@@ -77,17 +82,21 @@ fn a_worker_that_unpacks_cannot_write_to_the_log() {
         }
         let server = bench.serve(tier, &[]);
         let log = fs::read_link(format!("/proc/{}/fd/2", server.pid())).unwrap();
-        thread::scope(|scope| {
-            let request = scope.spawn(|| bench.ask("tried", &[]));
-            let mut seen = 0;
-            while !request.is_finished() {
-                let logs = logs_of_workers(&root);
-                assert!(!logs.contains(&log), "{tier}: {logs:?}");
-                seen += logs.len();
-            }
-            assert!(seen > 0, "{tier}: no worker was seen");
-            assert_eq!(request.join().unwrap().code, Some(0), "{tier}");
-        });
+        let workers_seen = || {
+            thread::scope(|scope| {
+                let request = scope.spawn(|| bench.ask("tried", &[]));
+                let mut seen = 0;
+                while !request.is_finished() {
+                    let logs = logs_of_workers(&root);
+                    assert!(!logs.contains(&log), "{tier}: {logs:?}");
+                    seen += logs.len();
+                }
+                assert_eq!(request.join().unwrap().code, Some(0), "{tier}");
+                seen
+            })
+        };
+        // On a busy machine, a worker may unpack everything between two looks.
+        assert!((0..20).any(|_| workers_seen() > 0), "{tier}: no worker was seen");
     }
 }
 
