@@ -5,10 +5,14 @@ use std::{collections::BTreeSet, ffi::OsString, fs, thread};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    sandbox_settings::bench::{Bench, Server},
+    sandbox_settings::{
+        bench::{Bench, Server},
+        healing::{sleeper, unique},
+        read_only::range,
+    },
     skip::skip,
     spawned::children,
-    waiting::eventually,
+    waiting::{eventually, retry},
 };
 
 /// Name of the process.
@@ -29,7 +33,9 @@ fn requests_end_without_a_cleaner_that_does_not_answer() {
     let Some((bench, server, cleaner)) = start("echo x >file") else { return };
     kill_process(cleaner, Signal::STOP).unwrap();
     bench.ask("tried", &[]).manifests();
-    assert_ne!(workspaces(&bench), 0, "the cleaner was not stopped");
+    // On a busy machine, it may have been replaced by now.
+    let is_left = workspaces(&bench) != 0;
+    assert!(is_left || cleaners(&server) != Some(cleaner), "the cleaner was not stopped");
     for _ in 0..2 {
         bench.ask("tried", &[]).manifests();
     }
@@ -46,16 +52,19 @@ fn requests_end_with_more_files_than_the_cleaner_removes() {
 /// A cleaner that does not answer keeps the spawner busy while it ends the other leases.
 #[test]
 fn no_request_begins_after_the_end_of_the_supervisor() {
-    let few = ["--max-requests", "2", "--uid-range", "62100-62104"];
+    let few = ["--max-requests", "2", "--uid-range", &range(5)];
     let Some((bench, mut server, cleaner)) = start_with("echo x >file", &few) else { return };
-    bench.add("slow", "", "sleep 60");
+    let time = unique(60);
+    bench.add("slow", "", &format!("sleep {time}"));
     eventually("the other plugin", || bench.path("sockets/slow.sock").exists());
-    kill_process(cleaner, Signal::STOP).unwrap();
     let spawner = server.spawner().as_raw_nonzero().get();
     let descriptors = || fs::read_dir(format!("/proc/{spawner}/fd")).map_or(0, Iterator::count);
     let before = thread::scope(|scope| {
-        bench.ask("tried", &[]).manifests();
         scope.spawn(|| bench.ask("slow", &[]));
+        eventually("the slow request", || sleeper(&time).is_some());
+        // The spawner replaces it within seconds, so the rest must be short.
+        kill_process(cleaner, Signal::STOP).unwrap();
+        bench.ask("tried", &[]).manifests();
         // One for each of two leases, and two more.
         eventually("two leases", || children(spawner, &["cmp-standby"]).len() == 4);
         let fewer = descriptors();
@@ -84,7 +93,7 @@ fn start_with(script: &str, arguments: &[&str]) -> Option<(Bench, Server, Pid)> 
     let bench = Bench::new("", &format!("{script}; echo 'kind: A'"));
     let server = bench.serve("uid", arguments);
     bench.ask("tried", &[]).manifests();
-    let cleaner = cleaners(&server).expect("a cleaner");
+    let cleaner = retry(|| cleaners(&server).ok_or("a cleaner"));
     Some((bench, server, cleaner))
 }
 

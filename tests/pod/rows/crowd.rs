@@ -35,7 +35,7 @@ fn waiting_requests_are_counted_for_each_plugin() {
     waiting.into_iter().for_each(Call::vanish);
     pod.until("an empty queue", |pod| pod.metric(metric) == Some(0.0));
     let ended = "argocd_cmp_request_queue_duration_seconds_count{plugin=\"slow\"}";
-    assert_eq!(pod.metric(ended), Some(4.0));
+    pod.until("four ended waits", |pod| pod.metric(ended) == Some(4.0));
     let (_, page) = pod.network().ask("GET", "/plugins", PATIENCE).unwrap();
     assert!(!page.contains("\"waiting\":"), "{page}");
     pod.assert_baseline();

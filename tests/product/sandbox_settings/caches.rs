@@ -40,7 +40,7 @@ fn says_then(bench: &Bench, what: &str, expected: &str) {
 
 /// Waits until no request has a workspace.
 #[track_caller]
-fn all_ended(bench: &Bench) {
+pub(super) fn all_ended(bench: &Bench) {
     let has_request = |entry: DirEntry| {
         let inside = fs::read_dir(entry.path()).into_iter().flatten().flatten();
         inside.into_iter().any(|inner| inner.path().join("caches").exists())

@@ -133,11 +133,11 @@ fn variables_of_argo_cd_that_cannot_be_read_are_reported() {
     server.says(reason);
 }
 
-/// A plugin whose requests have 4 s.
-fn add_timed(bench: &Bench, name: &str, spec: &str) {
+/// A plugin whose requests have this many seconds.
+fn add_timed(bench: &Bench, name: &str, seconds: u32, spec: &str) {
     let text = format!(
         "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\nspec: {{{spec}, limits: {{timeout: \
-         4s}}}}\n"
+         {seconds}s}}}}\n"
     );
     fs::write(bench.path("plugins").join(format!("{name}.yaml")), text).unwrap();
 }
@@ -156,27 +156,27 @@ fn a_worker_that_waits_for_storage_ends_at_the_deadline_and_holds_up_no_other() 
         fs::create_dir_all(&path).unwrap();
         let bench = Bench::new("", "echo 'kind: A'");
         let read = format!("generate: {{command: ['true']}}, sandbox: {{read: [{path}]}}");
-        add_timed(&bench, "program", &format!("generate: {{command: [{path}]}}"));
-        add_timed(&bench, "reader", &read);
+        // A command that cannot be measured is stopped after 5 s. The others have time for steps.
+        add_timed(&bench, "program", 4, &format!("generate: {{command: [{path}]}}"));
+        add_timed(&bench, "reader", 12, &read);
         let init = format!("init: {{command: [sh, -c, 'sleep {time}; true']}}");
-        add_timed(&bench, "second", &format!("{init}, {read}"));
+        add_timed(&bench, "second", 12, &format!("{init}, {read}"));
         let server = bench.serve(tier, &[]);
-        let (silent, second) = thread::scope(|scope| {
-            let second = scope.spawn(|| bench.ask("second", &["--timeout", "60s"]));
+        let ask = |plugin| bench.ask(plugin, &["--timeout", "60s"]);
+        let (silent, answers) = thread::scope(|scope| {
+            let second = scope.spawn(|| ask("second"));
             let init = retry(|| sleeper(&time).ok_or("init"));
             let silent = Silent::mount(place.path());
             kill_process(init, Signal::KILL).unwrap();
-            (silent, second.join().unwrap())
+            let asked = [second, scope.spawn(|| ask("reader")), scope.spawn(|| ask("program"))];
+            (silent, asked.map(|one| one.join().unwrap()))
         });
         let Some(_silent) = silent else { return skip("needs /dev/fuse") };
-        let asked = |plugin| bench.ask(plugin, &["--timeout", "60s"]);
-        for (plugin, phase, rendered) in [
-            ("second", "generate", second),
-            ("reader", "receive", asked("reader")),
-            ("program", "generate", asked("program")),
-        ] {
+        let expected =
+            [("second", "generate", 12), ("reader", "receive", 12), ("program", "generate", 4)];
+        for ((plugin, phase, seconds), rendered) in expected.into_iter().zip(answers) {
             let expected = format!(
-                "the plugin's own spec.limits.timeout of 4.0s passed: raise it (plugin {plugin}, \
+                "the plugin's own spec.limits.timeout of {seconds}.0s passed: raise it (plugin {plugin}, \
                  application app, phase {phase})"
             );
             assert!(rendered.error().contains(&expected), "{tier}: {}", rendered.stderr);

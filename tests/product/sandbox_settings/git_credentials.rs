@@ -4,7 +4,7 @@ mod attacks;
 mod repo_server;
 pub(super) mod web;
 
-use std::{os::unix::fs::chown, path::Path, process::Command};
+use std::{os::unix::fs::chown, path::Path, process::Command, time::Duration};
 
 use cmp_supervisor::grpc::{Client, Parcel};
 
@@ -47,7 +47,9 @@ impl Site {
 
     /// Sends a request with these variables.
     fn ask(&self, environment: Vec<(String, String)>) -> Result<String, String> {
-        let parcel = Parcel { environment, ..self.bench.parcel() };
+        // More than a thousand questions need on a busy machine.
+        let timeout = Duration::from_mins(10);
+        let parcel = Parcel { environment, timeout, ..self.bench.parcel() };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let asked = async {
             let mut client = Client::connect(&self.bench.path("sockets/tried.sock")).await?;

@@ -11,6 +11,7 @@ use std::{
 use crate::{
     sandbox_settings::{
         bench::{Bench, Server, tiers},
+        caches::all_ended,
         mounted::{ALONE, Volume},
         reading::reading,
     },
@@ -146,6 +147,8 @@ fn a_member_leaves_nothing_to_members_of_other_plugins() {
         assert_eq!(bench.ask("tried", &[]).value("data"), "1");
     }
     assert_eq!(bench.ask("other", &[]).value("data"), "0");
+    // The file moves to the cache after the answer.
+    all_ended(&bench);
     let kept = work.join("_cmp_caches/tried/kept/file");
     let group = std::os::unix::fs::MetadataExt::gid(&fs::metadata(&kept).unwrap());
     assert_ne!(group, GROUP, "the file belongs to the group of the cache");

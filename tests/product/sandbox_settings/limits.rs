@@ -16,6 +16,7 @@ use crate::{
     sandbox_settings::{
         bench::{Bench, tiers},
         healing::{sleeper, unique},
+        read_only::range,
     },
     skip::skip,
     waiting::eventually,
@@ -174,7 +175,7 @@ fn a_request_without_a_free_uid_names_its_deadline() {
     let time = unique(60);
     let bench = Bench::new("", &format!("sleep {time}"));
     bench.add("late", "  limits: {timeout: 1s}", FINE);
-    let mut server = bench.serve("uid", &["--uid-range", "62000-62002"]);
+    let mut server = bench.serve("uid", &["--uid-range", &range(3)]);
     thread::scope(|scope| {
         scope.spawn(|| bench.ask("tried", &[]));
         eventually("a command", || sleeper(&time).is_some());
@@ -195,10 +196,10 @@ fn a_command_that_the_spawner_does_not_start_ends_at_the_deadline() {
     for tier in tiers() {
         let time = unique(60);
         let init = format!("  init: {{command: [sh, -c, 'sleep {time}; true']}}");
-        let bench = Bench::new(&format!("{init}\n  limits: {{timeout: 5s}}"), FINE);
+        let bench = Bench::new(&format!("{init}\n  limits: {{timeout: 15s}}"), FINE);
         let server = bench.serve(tier, &[]);
         let rendered = thread::scope(|scope| {
-            let asked = scope.spawn(|| bench.ask("tried", &["--timeout", "20s"]));
+            let asked = scope.spawn(|| bench.ask("tried", &["--timeout", "60s"]));
             eventually("init", || sleeper(&time).is_some());
             kill_process(server.spawner(), Signal::STOP).unwrap();
             // The command of init goes on, and ends.
@@ -208,7 +209,7 @@ fn a_command_that_the_spawner_does_not_start_ends_at_the_deadline() {
             rendered
         });
         let error = rendered.error();
-        assert!(error.contains("spec.limits.timeout of 5.0s passed"), "{tier}: {error}");
+        assert!(error.contains("spec.limits.timeout of 15.0s passed"), "{tier}: {error}");
         // In tier `uid`, the spawner also reports the end of init.
         let phase = if tier == "uid" { "phase init" } else { "phase generate" };
         assert!(error.contains(phase), "{tier}: {error}");
@@ -340,7 +341,7 @@ fn files_in_caches_count_with_separate_uids() {
 #[test]
 fn an_error_names_the_limit_of_processes() {
     for tier in tiers().into_iter().filter(|tier| matches!(*tier, "uid" | "namespaces")) {
-        let script = "for i in 1 2 3 4 5 6 7 8; do sleep 2 & done; wait";
+        let script = "for i in 1 2 3 4 5 6 7 8; do sleep 5 & done; wait";
         let rendered = Bench::new("  limits: {processes: 4}", script).render(tier, &[]);
         let error = rendered.error();
         assert!(error.contains("may have 4 processes"), "{tier}: {error}");

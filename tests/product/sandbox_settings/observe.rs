@@ -101,7 +101,8 @@ fn yaml_block(flow: &str) -> String {
 #[test]
 fn the_usage_of_a_run_becomes_limits() {
     for tier in isolating_tiers() {
-        let trial = Trial::new("echo 'kind: A'; sleep 0.1 & sleep 0.1 & wait");
+        // Both must have begun before one ends.
+        let trial = Trial::new("echo 'kind: A'; sleep 3 & sleep 3 & wait");
         let (found, rendered) = trial.observe(tier, &[]);
         assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
         let limits = &found["spec"]["limits"];
@@ -239,7 +240,7 @@ fn the_search_for_a_program_is_no_refusal() {
 fn refusals_are_told_if_the_command_never_ends() {
     for tier in isolating_tiers() {
         let trial = Trial::new("cat FILE; sleep 600");
-        let (found, rendered) = trial.observe(tier, &["--timeout", "5s"]);
+        let (found, rendered) = trial.observe(tier, &["--timeout", "15s"]);
         assert_eq!(found["spec"]["sandbox"]["read"], json!([trial.file()]), "{tier}: {found}");
         assert_eq!(rendered.code, Some(6), "{tier}: {}", rendered.stderr);
     }
@@ -295,7 +296,7 @@ fn serve_does_not_observe() {
 const REACHED: [(&str, &str, &str); 4] = [
     (
         "processes: 16",
-        "for i in 1 2 3 4; do for j in 1 2 3 4 5; do sleep 1 & done; done; wait",
+        "for i in 1 2 3 4; do for j in 1 2 3 4 5; do sleep 10 & done; done; wait",
         "it may have 16 processes and threads at a time: raise the plugin's spec.limits.processes",
     ),
     (

@@ -10,12 +10,19 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{RepoServer, Site, usable};
-use crate::{sandbox_settings::network::has_python, waiting::retry};
+use crate::{
+    sandbox_settings::{
+        bench::Bench,
+        healing::{sleeper, unique},
+        network::has_python,
+    },
+    waiting::retry,
+};
 
 /// Asks as the variables say, prints what comes out of it, and always succeeds. A
-/// victim then waits for a file in its own directory, which never comes.
+/// victim only sleeps, until the test ends that.
 const SCRIPT: &str = r#"
-if test -n "$ARGOCD_ENV_VICTIM"; then sleep 8; echo 'kind: Victim'; exit; fi
+if test -n "$ARGOCD_ENV_VICTIM"; then sleep "$ARGOCD_ENV_VICTIM"; echo 'kind: Victim'; exit; fi
 ask() { ARGOCD_ASK_PASS_SOCK="$2" ARGOCD_GIT_ASKPASS_NONCE="$3" "$GIT_ASKPASS" Password 2>/dev/null || echo none; }
 echo 'kind: A'
 echo "place: $(ask 1 "$ARGOCD_ENV_PLACE" "$ARGOCD_ENV_NONCE")"
@@ -55,7 +62,7 @@ fn another_request_gets_only_its_own_password() {
         let site = Site::new(tier, SCRIPT);
         let known = [("nonce-7c1e", "victims-word"), ("nonce-9f20", "attackers-word")];
         let repo_server = RepoServer::start(&site.bench.path(""), &known);
-        let mark = site.bench.path("").display().to_string();
+        let mark = unique(600);
         let mut environment = repo_server.variables("nonce-7c1e");
         environment.push(("ARGOCD_ENV_VICTIM".to_owned(), mark.clone()));
         let (seen, answer) = thread::scope(|scope| {
@@ -73,6 +80,9 @@ fn another_request_gets_only_its_own_password() {
             }
             let answer = site.ask(attack).unwrap();
             assert!(!victim.is_finished(), "{tier}: the victim ended before the attack");
+            // The shell goes on without it.
+            let sleeping = retry(|| sleeper(&mark).ok_or("the victim's sleep"));
+            kill_process(sleeping, Signal::KILL).unwrap();
             victim.join().unwrap();
             (seen, answer)
         });
@@ -104,7 +114,9 @@ if test -p "$ARGOCD_ASK_PASS_SOCK"; then
 fi
 "#;
     for tier in usable().into_iter().filter(|tier| ["uid", "landlock"].contains(tier)) {
-        let site = Site::new(tier, script);
+        let bench = Bench::new("  provideGitCreds: true", script);
+        let server = bench.serve(tier, &["--exec-timeout", "10m"]);
+        let site = Site { bench, server };
         let repo_server = RepoServer::start(&site.bench.path(""), &[("nonce-7c1e", "hunter22")]);
         let answer = site.ask(repo_server.variables("nonce-7c1e")).unwrap();
         let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
