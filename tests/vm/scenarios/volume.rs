@@ -9,8 +9,7 @@ use crate::guest::{
     server::{Settings, VICTIM, until},
 };
 
-/// At once, so that the disk is full before the use of it is measured.
-const BYTES: &str = "fallocate -l 64M big; sleep 1; exit 1";
+const BYTES: &str = "dd if=/dev/zero of=big bs=1M count=64; sleep 1; exit 1";
 const INODES: &str = "i=0; while echo > f$i; do i=$((i+1)); done; sleep 1; exit 1";
 
 /// A disk, mounted.
