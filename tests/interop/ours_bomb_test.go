@@ -75,7 +75,7 @@ func TestOursIsNotExhaustedByAnArchive(t *testing.T) {
 	}
 	s := stopped(t, server)
 	c := s.dial(t, shown)
-	before, processes := files(s), atRest(func() int { return len(s.Processes()) })
+	before, processes := files(s), processesAtRest(s)
 	watched := watch(t, s)
 	for _, bomb := range bombs {
 		for _, method := range []client.Method{client.Generate, client.Match} {

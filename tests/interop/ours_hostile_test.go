@@ -161,7 +161,7 @@ func withHeader(archive []byte) []byte {
 func TestOursTakesOrRefusesWhatArgoCDDoes(t *testing.T) {
 	s := ours(t, shown)
 	c := s.dial(t, shown)
-	before, processes := files(s), atRest(func() int { return len(s.Processes()) })
+	before, processes := files(s), processesAtRest(s)
 	for _, this := range hostileArchives() {
 		t.Run(this.name, func(t *testing.T) {
 			forGenerate, forMatch := askOurs(t, c, this.archive)
@@ -185,7 +185,7 @@ func TestOursTakesOrRefusesEveryCutAsArgoCDDoes(t *testing.T) {
 	archive := after(raw(tree.Block{Name: "dir", Type: tar.TypeDir}, ""), tree.Extended('x', tree.Record("path", "dir/é")), raw(tree.Block{Name: "f"}, string(pseudoRandom(40))), linked("l", "dir/é"))
 	s := ours(t, shown)
 	c := s.dial(t, shown)
-	before, processes := files(s), atRest(func() int { return len(s.Processes()) })
+	before, processes := files(s), processesAtRest(s)
 	for length := range archive {
 		cut := archive[:length]
 		forGenerate, forMatch := askOurs(t, c, cut)
@@ -198,6 +198,10 @@ func TestOursTakesOrRefusesEveryCutAsArgoCDDoes(t *testing.T) {
 	}
 	t.Logf("%d cuts", len(archive))
 	nothingLeft(t, s, before, processes)
+}
+
+func processesAtRest(s subject) int {
+	return atRest(func() int { return len(s.Processes()) })
 }
 
 // nothingLeft checks that the server has the same files and processes as before

@@ -31,8 +31,8 @@ const MAX_FORKS: usize = 1;
 /// Processes of the spawner that work for requests and exist before they come.
 const STANDING_BY: [&str; 2] = ["cmp-standby", "cmp-cleaner"];
 
-/// Processes of the spawner that stay as long as it does.
-const PERMANENT: [&str; 2] = ["census", "cleaner"];
+/// Processes that the spawner has as long as it runs: the census and the cleaner.
+const PERMANENT: usize = 2;
 
 /// Most system calls for a request, apart from [`MACHINE`] and [`SCHEDULING`].
 /// There were 226 to 255 when this was written, alone and beside six busy processes.
@@ -106,7 +106,7 @@ fn ask_alone(bench: &Bench, server: &Server) -> f64 {
     let spawner = server.spawner().as_raw_nonzero().get();
     eventually("the end of the request before", || {
         let standing_by = children(spawner, &STANDING_BY[..1]).len();
-        standing_by >= 2 && standing_by + PERMANENT.len() == all_children(spawner).len()
+        standing_by >= 2 && standing_by + PERMANENT == all_children(spawner).len()
     });
     let begin = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     bench.ask("tried", &[]).manifests();

@@ -167,7 +167,7 @@ impl Run<'_> {
 
     fn outlives(&self) -> Result<Verdict, String> {
         self.runs_on()?;
-        self.is_deaf()?;
+        self.becomes_deaf()?;
         kill(self.attacker.pid, Signal::SIGTERM).map_err(|error| error.to_string())?;
         thread::sleep(OUTLIVES);
         self.runs("after SIGTERM")?;
@@ -175,7 +175,7 @@ impl Run<'_> {
     }
 
     /// Waits until SIGTERM cannot end the command: it is ignored, or the command is stopped.
-    fn is_deaf(&self) -> Result<(), String> {
+    fn becomes_deaf(&self) -> Result<(), String> {
         let mut status = String::new();
         let is_seen = until(SEEN, || {
             status = fs::read_to_string(format!("/proc/{}/status", self.attacker.pid))
