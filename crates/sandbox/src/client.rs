@@ -18,6 +18,7 @@ mod output_pipe;
 mod redact;
 mod room;
 mod run;
+mod socket;
 mod start;
 mod stderr;
 mod trial;

@@ -13,18 +13,20 @@ use std::{
 use bytes::{Buf, BytesMut};
 use nix::{
     errno::Errno,
-    fcntl::{FcntlArg, fcntl},
+    fcntl::{FcntlArg, OFlag, fcntl},
     sys::signal::Signal,
+    unistd::pipe2,
 };
 use prost::Message;
-use rustix::fs::sendfile;
+use rustix::{fs::sendfile, io::ioctl_fionbio};
 use thiserror::Error;
 use tokio::{
-    io::{AsyncWriteExt, Interest},
-    net::{UnixStream, unix::pipe},
+    io::AsyncWriteExt,
+    net::unix::pipe,
     sync::oneshot::{self, error::RecvError},
 };
 
+use super::socket::Socket;
 use crate::wire::{
     channel::{self, Received},
     message::{JobKind, WorkerEnded},
@@ -63,7 +65,7 @@ impl Unconfined {
 /// A worker, its socket and its exit status.
 #[derive(Debug)]
 pub(super) struct WorkerHandle {
-    socket: UnixStream,
+    socket: Socket,
     ended: oneshot::Receiver<WorkerEnded>,
     /// Bytes received that are not a complete reply yet.
     buffer: BytesMut,
@@ -73,8 +75,6 @@ pub(super) struct WorkerHandle {
     observed: Observed,
     /// The last reply after the command was started.
     last: Option<Answer>,
-    /// The worker has closed its end.
-    silent: bool,
     /// Pipe to send the archive through.
     archive: Option<pipe::Sender>,
 }
@@ -116,12 +116,9 @@ impl WorkerHandle {
     /// carries.
     pub(super) fn new(kind: JobKind) -> Result<(Self, Endpoints), Unconfined> {
         let (socket, theirs) = channel::stream_pair().map_err(cannot("create a socket"))?;
-        rustix::io::ioctl_fionbio(&socket, true).map_err(cannot("create a socket"))?;
-        let socket = std::os::unix::net::UnixStream::from(socket);
-        let socket = UnixStream::from_std(socket).map_err(cannot("create a socket"))?;
+        let socket = Socket::new(socket).map_err(cannot("create a socket"))?;
         let (archive, source) = if kind == JobKind::Unpack {
-            let (archive, source) = pipe::pipe().map_err(cannot("create a pipe"))?;
-            let source = source.into_blocking_fd().map_err(cannot("create a pipe"))?;
+            let (archive, source) = archive_pipe().map_err(cannot("create a pipe"))?;
             (Some(archive), Some(source))
         } else {
             (None, None)
@@ -135,7 +132,6 @@ impl WorkerHandle {
             descriptors: Vec::new(),
             observed: Observed::default(),
             last: None,
-            silent: false,
             archive,
         };
         Ok((worker, Endpoints { descriptors, ended: told }))
@@ -151,9 +147,9 @@ impl WorkerHandle {
     pub(super) async fn tell_with(&mut self, plan: &Plan, carried: BorrowedFd<'_>) {
         let frame = plan::frame(plan);
         let (head, rest) = frame.split_at(size_of::<u32>());
-        let send = || channel::send_bytes(&self.socket, head, &[carried]);
         // As above.
-        if self.socket.async_io(Interest::WRITABLE, send).await.is_ok() {
+        let sent = self.socket.send(|end| channel::send_bytes(end, head, &[carried])).await;
+        if sent.is_ok() {
             let _ = self.socket.write_all(rest).await;
         }
     }
@@ -209,6 +205,12 @@ impl WorkerHandle {
         Ok(Some((answer, theirs)))
     }
 
+    /// Lets no reply wake this process any more. A last one is read when the command has
+    /// ended.
+    pub(super) fn unwatch(&mut self) {
+        self.socket.unwatch();
+    }
+
     /// Waits for the end of the command. The guard reports it if the tier has
     /// one, otherwise the spawner. The future can be dropped and the method
     /// called again until it has returned once.
@@ -217,37 +219,49 @@ impl WorkerHandle {
             tokio::select! {
                 // A reply that arrived before the end is handled first.
                 biased;
-                reply = reply(&self.socket, &mut self.buffer), if !self.silent => match reply {
+                reply = reply(&self.socket, &mut self.buffer) => match reply {
                     Ok(Some((Answer::Exited(Exited { status, used }), _))) => {
                         return Ok(WorkerEnded { status, used, ..WorkerEnded::default() });
                     }
                     Ok(Some((Answer::Observed(news), _))) => self.observed.add(news),
                     Ok(Some((answer, _))) => self.last = Some(answer),
-                    Ok(None) | Err(_) => self.silent = true,
+                    Ok(None) | Err(_) => self.socket = Socket::Closed,
                 },
                 ended = &mut self.ended => return ended.map_err(spawner_gone),
             }
         }
     }
 
-    /// The news about the command's processes so far. Those that the runtime has not
-    /// noticed yet are read too.
+    /// The news about the command's processes so far.
     pub(super) fn take_observed(&mut self) -> Observed {
-        for _ in 0..LAST_PIECES {
-            let Ok(Some(_)) = receive(self.socket.as_fd(), &mut self.buffer) else { break };
-        }
-        while let Ok(Some(reply)) = take_frame(&mut self.buffer) {
-            match reply.answer {
-                Some(Answer::Observed(news)) => self.observed.add(news),
-                answer => self.last = answer.or(self.last.take()),
-            }
-        }
+        self.read_rest();
         std::mem::take(&mut self.observed)
     }
 
     /// The last reply of a worker that failed to execute the command.
     pub(super) fn take_last_answer(&mut self) -> Option<Answer> {
+        self.read_rest();
         self.last.take()
+    }
+
+    /// Reads the replies that the runtime has not noticed yet.
+    fn read_rest(&mut self) {
+        for _ in 0..LAST_PIECES {
+            let Some(socket) = self.socket.descriptor() else { break };
+            match receive(socket, &mut self.buffer) {
+                Ok(Some(_)) => {}
+                Ok(None) => self.socket = Socket::Closed,
+                Err(_nothing) => break,
+            }
+        }
+        while let Ok(Some(reply)) = take_frame(&mut self.buffer) {
+            match reply.answer {
+                Some(Answer::Observed(news)) => self.observed.add(news),
+                // The spawner has reported it too.
+                Some(Answer::Exited(_)) => {}
+                answer => self.last = answer.or(self.last.take()),
+            }
+        }
     }
 
     /// Tells a worker that waits for a plan that none will come, and waits for its end.
@@ -273,7 +287,7 @@ impl WorkerHandle {
 }
 
 async fn reply(
-    socket: &UnixStream,
+    socket: &Socket,
     buffer: &mut BytesMut,
 ) -> io::Result<Option<(Answer, Vec<OwnedFd>)>> {
     let mut descriptors = Vec::new();
@@ -281,8 +295,7 @@ async fn reply(
         if let Some(reply) = take_frame(buffer)? {
             return Ok(reply.answer.map(|answer| (answer, descriptors)));
         }
-        let receive = || receive(socket.as_fd(), buffer);
-        let received = match socket.async_io(Interest::READABLE, receive).await {
+        let received = match socket.receive(|end| receive(end, buffer)).await {
             // The worker was never forked, so nobody has read its plan.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => None,
             received => received?,
@@ -293,6 +306,13 @@ async fn reply(
             return Err(io::Error::other(TOO_MANY));
         }
     }
+}
+
+/// Creates the pipe of an archive. Reading from the worker's end blocks.
+fn archive_pipe() -> io::Result<(pipe::Sender, OwnedFd)> {
+    let (source, archive) = pipe2(OFlag::O_CLOEXEC)?;
+    ioctl_fionbio(&archive, true)?;
+    Ok((pipe::Sender::from_owned_fd_unchecked(archive)?, source))
 }
 
 /// Appends available bytes to `buffer` and returns the descriptors that came

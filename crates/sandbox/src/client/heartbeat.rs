@@ -3,14 +3,12 @@
 use std::{io, time::Duration};
 
 use tokio::{
-    io::Interest,
-    net::UnixDatagram,
     sync::watch,
     time::{MissedTickBehavior, interval, timeout},
 };
 use tracing::{error, info};
 
-use super::health::Health;
+use super::{health::Health, socket::Socket};
 use crate::wire::{channel, message::Order};
 
 /// Time between two heartbeats.
@@ -23,7 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Sends heartbeats for ever and records when the spawner does not answer.
 /// `answers` has the number of the last heartbeat that it answered.
 pub(super) async fn beat(
-    socket: &UnixDatagram,
+    socket: &Socket,
     mut answers: watch::Receiver<u64>,
     health: &watch::Sender<Health>,
 ) -> io::Result<()> {
@@ -46,12 +44,11 @@ pub(super) async fn beat(
 }
 
 async fn exchange(
-    socket: &UnixDatagram,
+    socket: &Socket,
     answers: &mut watch::Receiver<u64>,
     number: u64,
 ) -> io::Result<()> {
-    let send = || channel::send(socket, &Order::beat(number), &[]);
-    socket.async_io(Interest::WRITABLE, send).await?;
+    socket.send(|end| channel::send(end, &Order::beat(number), &[])).await?;
     let answered = answers.wait_for(|answer| *answer >= number).await;
     answered.map(drop).map_err(io::Error::other)
 }
@@ -74,8 +71,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_silent_spawner_is_noticed_and_so_is_its_answer() {
         let (ours, spawner) = channel::packet_pair().unwrap();
-        rustix::io::ioctl_fionbio(&ours, true).unwrap();
-        let socket = UnixDatagram::from_std(ours.into()).unwrap();
+        let socket = Socket::new(ours).unwrap();
         let (answer, answers) = watch::channel(0);
         let (health, mut seen) = watch::channel(Health::default());
         let mut tasks = JoinSet::new();

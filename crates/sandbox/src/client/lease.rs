@@ -84,6 +84,8 @@ pub(super) struct LeaseRequest {
 pub struct Lease {
     id: u64,
     uid: u32,
+    /// Only the spawner reports the ends of its commands.
+    is_alone: bool,
     orders: mpsc::Sender<Outgoing>,
     /// Reserved room in the queue for the order to release, so that `drop`
     /// never waits.
@@ -128,13 +130,14 @@ impl Lease {
         place: OwnedSemaphorePermit,
         limit_watch: LimitWatch,
     ) -> Option<Self> {
-        let Leased { lease: id, uid, .. } = leased;
+        let Leased { lease: id, uid, is_alone, .. } = leased;
         let last = orders.clone().try_reserve_owned().ok()?;
         let (last, grace) = (Some(last), Duration::ZERO);
         let (bounds, repository, worker) = (Bounds::default(), None, None);
         Some(Self {
             id,
             uid,
+            is_alone,
             orders,
             last,
             grace,
@@ -211,6 +214,11 @@ impl Lease {
     /// The part of its bounds that the spawner has to set up for a worker.
     pub(super) fn grants(&self) -> Result<Grants, Unconfined> {
         self.bounds.grants(self.repository.as_ref().map(SharedRepository::lease))
+    }
+
+    /// True if only the spawner reports the ends of its commands.
+    pub(super) fn is_alone(&self) -> bool {
+        self.is_alone
     }
 
     pub(super) fn limit_watch(&mut self) -> &mut LimitWatch {

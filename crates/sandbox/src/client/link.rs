@@ -3,16 +3,12 @@
 use std::{
     collections::HashMap,
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use tokio::{
-    io::Interest,
-    net::UnixDatagram,
-    sync::{Semaphore, mpsc, oneshot, watch},
-};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tracing::{error, info, warn};
 
 use super::{
@@ -23,6 +19,7 @@ use super::{
     heartbeat,
     lease::{Lease, LeaseRequest, NoLease, Outgoing, SharedRepository, SpawnerGone},
     limit_watch::LimitWatch,
+    socket::Socket,
     start::Spawner,
 };
 use crate::wire::{
@@ -73,12 +70,8 @@ impl Link {
         let (health, seen) = watch::channel(Health::default());
         let has_users = spawner.abilities.tier.has_users();
         let link = Self { orders, places, consumption: watched, health: seen, has_users };
-        rustix::io::ioctl_fionbio(&spawner.control, true)?;
-        // tokio has no type for SEQPACKET sockets; its datagram type works for
-        // them.
-        let socket = UnixDatagram::from_std(spawner.control.into())?;
         let driver = Driver {
-            socket,
+            socket: Socket::new(spawner.control)?,
             waiting: Arc::default(),
             link: link.orders.downgrade(),
             consumption,
@@ -155,7 +148,7 @@ impl Link {
 }
 
 struct Driver {
-    socket: UnixDatagram,
+    socket: Socket,
     waiting: Arc<Mutex<Pending>>,
     /// Weak: otherwise the driver would keep its own queue open for ever.
     link: mpsc::WeakSender<Outgoing>,
@@ -186,8 +179,8 @@ impl Driver {
         while let Some(order) = outgoing.recv().await {
             let (order, descriptors) = self.enter(order);
             let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-            let send = || channel::send(&self.socket, &order, &descriptors);
-            self.socket.async_io(Interest::WRITABLE, send).await?;
+            let send = |end: BorrowedFd<'_>| channel::send(end, &order, &descriptors);
+            self.socket.send(send).await?;
         }
         Ok(())
     }
@@ -218,8 +211,8 @@ impl Driver {
     }
 
     async fn receive_all(&self) -> io::Result<()> {
-        let receive = || channel::receive::<SpawnerReport>(&self.socket);
-        while let Some((report, _)) = self.socket.async_io(Interest::READABLE, receive).await? {
+        let receive = |end: BorrowedFd<'_>| channel::receive::<SpawnerReport>(end);
+        while let Some((report, _)) = self.socket.receive(receive).await? {
             match report.event {
                 Some(SpawnerEvent::Leased(leased)) => self.leased(leased),
                 Some(SpawnerEvent::WorkerEnded(ended)) => self.ended(ended),

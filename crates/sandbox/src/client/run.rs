@@ -148,6 +148,9 @@ impl Lease {
             }
             Some(Err(error)) => return Err(error),
         };
+        if self.is_alone() {
+            worker.unwatch();
+        }
         if let (Some(opened), Some(ask_pass)) = (opened, ask_pass) {
             // It is the only message, and fits if anybody listens.
             let _ = opened.try_send(ask_pass);

@@ -161,8 +161,9 @@ impl Leases {
                 lease.owner.clone_from(&order.grants.owner);
             }
             let uid = self.user(index).unwrap_or_else(geteuid).as_raw();
-            self.reports.push(SpawnerEvent::Leased(Leased { ticket: order.ticket, lease, uid }));
+            let is_alone = self.prepared.tier == Tier::Uid && !self.prepared.observes;
             let (job, kind) = (order.ticket, order.kind());
+            self.reports.push(SpawnerEvent::Leased(Leased { ticket: job, lease, uid, is_alone }));
             self.fork_worker(index, PendingWorker { job, kind, grants: order.grants, channels });
         }
     }

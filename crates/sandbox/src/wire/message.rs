@@ -300,6 +300,10 @@ pub(crate) struct Leased {
     pub(crate) lease: u64,
     #[prost(uint32, tag = "3")]
     pub(crate) uid: u32,
+    /// No guard and no observer waits for its commands: only the spawner reports their
+    /// ends.
+    #[prost(bool, tag = "4")]
+    pub(crate) is_alone: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]

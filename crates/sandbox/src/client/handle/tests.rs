@@ -24,6 +24,34 @@ async fn the_descriptors_of_two_replies_that_arrive_together_are_of_the_second()
     assert_eq!(both.len(), 2);
 }
 
+/// Sends a reply as a worker does.
+fn tell(worker: impl AsFd, answer: Answer) -> io::Result<()> {
+    channel::send_bytes(worker, &plan::frame(&Reply { answer: Some(answer) }), &[])
+}
+
+#[tokio::test]
+async fn the_last_word_of_a_worker_that_is_not_watched_is_heard() {
+    let (mut worker, endpoints) = WorkerHandle::new(JobKind::Run).unwrap();
+    let Endpoints { descriptors, ended } = endpoints;
+    tell(&descriptors[0], Answer::Running(RawUsage::default())).unwrap();
+    worker.reply().await.unwrap().unwrap();
+    worker.unwatch();
+    let last = Answer::NotStarted("no interpreter".to_owned());
+    tell(&descriptors[0], last.clone()).unwrap();
+    drop(descriptors);
+    ended.send(WorkerEnded { status: 1 << 8, ..WorkerEnded::default() }).unwrap();
+    assert_eq!(worker.wait().await.unwrap().status, 1 << 8);
+    assert_eq!(worker.take_last_answer(), Some(last));
+}
+
+#[tokio::test]
+async fn the_end_that_a_guard_reports_is_no_last_word() {
+    let (mut worker, endpoints) = WorkerHandle::new(JobKind::Run).unwrap();
+    let exited = Answer::Exited(Exited { status: 1 << 8, used: RawUsage::default() });
+    tell(&endpoints.descriptors[0], exited).unwrap();
+    assert_eq!(worker.take_last_answer(), None);
+}
+
 #[tokio::test]
 async fn a_worker_cannot_fill_the_table_of_descriptors() {
     let (mut worker, endpoints) = WorkerHandle::new(JobKind::Run).unwrap();

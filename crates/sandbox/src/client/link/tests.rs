@@ -35,7 +35,7 @@ fn obey(control: &OwnedFd) -> u64 {
         while is_free && let Some(ticket) = queue.pop() {
             lease += 1;
             is_free = false;
-            let leased = SpawnerEvent::Leased(Leased { ticket, lease, uid: 1 });
+            let leased = SpawnerEvent::Leased(Leased { ticket, lease, ..Leased::default() });
             channel::send(control, &SpawnerReport::from(leased), &[]).unwrap();
         }
     }
@@ -121,7 +121,7 @@ fn release_slowly(control: &OwnedFd, heard: &mpsc::Sender<(u64, bool)>) {
         match order.what {
             Some(OrderKind::Lease(LeaseOrder { ticket: job, .. })) => {
                 lease += 1;
-                report(SpawnerEvent::Leased(Leased { ticket: job, lease, uid: 1 }));
+                report(SpawnerEvent::Leased(Leased { ticket: job, lease, ..Leased::default() }));
                 report(SpawnerEvent::WorkerEnded(WorkerEnded { job, ..WorkerEnded::default() }));
             }
             Some(OrderKind::Release(released)) => {
