@@ -62,7 +62,7 @@ impl Socket {
         let Self::Watched(watched) = self else { return pending().await };
         loop {
             watched.readable().await?;
-            // A worker may send for ever.
+            // A worker may send for ever, and these two calls never let others have a turn.
             consume_budget().await;
             match watched.try_io(|| receive(watched.as_fd())) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -71,7 +71,8 @@ impl Socket {
         }
     }
 
-    /// Calls `send` until there is room for what it sends.
+    /// Calls `send` until there is room for what it sends, or nobody to read it. The
+    /// caller limits the wait, by its own deadline or by dropping the future.
     pub(super) async fn send<T>(
         &self,
         mut send: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
@@ -97,10 +98,10 @@ impl Socket {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::fd::AsRawFd};
+    use std::fs;
 
     use nix::poll::PollFlags;
-    use rustix::{buffer::spare_capacity, io::read};
+    use rustix::{buffer::spare_capacity, fs::fstat, io::read};
     use tokio::{task::yield_now, time::timeout};
 
     use super::*;
@@ -111,15 +112,16 @@ mod tests {
     /// Longer than what fits into the buffer of a socket.
     const LONG: usize = 8 << 20;
 
-    /// The events for which the runtime watches a descriptor; `None` if it does not.
-    fn watched(descriptor: i32) -> Option<PollFlags> {
-        let of_descriptor = format!("tfd: {descriptor:8} events: ");
+    /// The events for which the runtime watches a socket; `None` if it does not.
+    fn watched(inode: u64) -> Option<PollFlags> {
+        let of_socket = format!(" ino:{inode:x} ");
         let all = fs::read_dir("/proc/self/fdinfo").unwrap();
         // The descriptors of other tests come and go.
         let mut all = all.filter_map(|entry| fs::read_to_string(entry.unwrap().path()).ok());
         all.find_map(|text| {
-            let events = text.lines().find_map(|line| line.strip_prefix(&of_descriptor))?;
-            let events = u32::from_str_radix(events.split_whitespace().next()?, 16).unwrap();
+            let line = text.lines().find(|line| line.contains(&of_socket))?;
+            let events = line.split_once("events:")?.1.split_whitespace().next()?;
+            let events = u32::from_str_radix(events, 16).unwrap();
             PollFlags::from_bits((events & 0xff).try_into().unwrap())
         })
     }
@@ -127,12 +129,13 @@ mod tests {
     #[tokio::test]
     async fn the_runtime_is_not_told_of_room() {
         let (ours, _theirs) = stream_pair().unwrap();
-        let number = ours.as_raw_fd();
+        let inode = fstat(&ours).unwrap().st_ino;
         let mut socket = Socket::new(ours).unwrap();
-        let events = watched(number).unwrap();
+        let events = watched(inode).unwrap();
         assert!(events.contains(PollFlags::POLLIN) && !events.contains(PollFlags::POLLOUT));
         socket.unwatch();
-        assert_eq!((watched(number), socket.descriptor().unwrap().as_raw_fd()), (None, number));
+        assert_eq!(watched(inode), None);
+        assert_eq!(fstat(socket.descriptor().unwrap()).unwrap().st_ino, inode);
     }
 
     #[tokio::test]
