@@ -15,7 +15,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::reload::{
     loaded::{Loaded, definition, served},
-    server::{Folders, move_away},
+    server::{Folders, remove_at_once},
 };
 
 /// Time limit for a change that the kernel reports.
@@ -82,7 +82,7 @@ async fn a_replaced_directory_is_followed() {
 #[tokio::test]
 async fn a_missing_directory_removes_no_plugin_and_may_return() {
     let followed = follow(&definition("a", "1")).await;
-    drop(move_away(&followed.directory));
+    remove_at_once(&followed.directory);
     let kept = followed.prompt.reload().await.unwrap().kept.unwrap();
     assert!(kept.seconds_left.is_none() && kept.reason.contains("cannot list"), "{kept:?}");
     followed.becomes(&["a:1"], SOON).await;

@@ -15,7 +15,7 @@ use crate::{
     reload::{
         client::{Fate, connect},
         loaded::definition,
-        server::{Folders, Server, move_away, write},
+        server::{Folders, Server, remove_at_once, write},
     },
     waiting::eventually,
 };
@@ -70,7 +70,7 @@ fn a_broken_definition_is_shown_as_stale_with_its_problem() {
     ] {
         eventually(line, || server.ask("GET", "/metrics").1.contains(line));
     }
-    drop(move_away(&folders.plugins()));
+    remove_at_once(&folders.plugins());
     let (status, body) = server.ask("POST", "/-/reload");
     assert!(status == 500 && body.contains("cannot list"), "{status} {body}");
     assert_eq!(connect(&folders.socket("a")), Fate::Served);

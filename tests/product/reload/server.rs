@@ -16,7 +16,7 @@ use std::{
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
-use crate::waiting::{PATIENCE, eventually};
+use crate::waiting::{PATIENCE, eventually, retry};
 
 /// The kernel chooses a port, which the log then names. A port that a test had chosen could
 /// be taken before the supervisor binds it.
@@ -242,12 +242,21 @@ impl Drop for Server {
     }
 }
 
-/// Moves a directory away in one step, and removes it when the result is dropped. If it were
-/// removed in place, a supervisor could see it empty, or create something in it meanwhile.
-pub(crate) fn move_away(directory: &Path) -> TempDir {
+/// Removes a directory in one step for those who know its path. If it were removed in place, a
+/// supervisor could see it empty, or create something in it meanwhile.
+pub(crate) fn remove_at_once(directory: &Path) {
+    replace(directory, |_path| ());
+}
+
+/// The same; something else is put at its path before the directory itself is gone.
+pub(crate) fn replace(directory: &Path, put: impl FnOnce(&Path)) {
     let away = tempfile::tempdir_in(directory.parent().unwrap()).unwrap();
-    fs::rename(directory, away.path().join("moved")).unwrap();
-    away
+    let moved = away.path().join("moved");
+    fs::rename(directory, &moved).unwrap();
+    put(directory);
+    // A supervisor that misses the path tries a request, which may create its workspace in the
+    // open directory meanwhile.
+    retry(|| fs::remove_dir_all(&moved));
 }
 
 /// Writes a definition by rename, so that it is never seen incomplete.

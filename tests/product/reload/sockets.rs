@@ -12,7 +12,7 @@ use crate::{
         client::{Connecting, Fate, Fates, connect},
         kubelet::{Age, FakeKubelet, payload},
         loaded::definition,
-        server::{Folders, Server, move_away, write},
+        server::{Folders, Server, remove_at_once, write},
     },
     waiting::eventually,
 };
@@ -202,7 +202,7 @@ fn a_directory_of_sockets_that_was_closed_or_removed_heals() {
     fs::set_permissions(folders.socket("a"), Permissions::from_mode(0o0)).unwrap();
     let mode = || fs::metadata(folders.socket("a")).map(|about| about.permissions().mode() & 0o777);
     eventually("the socket's mode", || mode().is_ok_and(|mode| mode == 0o660));
-    drop(move_away(&folders.sockets()));
+    remove_at_once(&folders.sockets());
     eventually("the socket", || {
         folders.socket("a").exists() && connect(&folders.socket("a")) == Fate::Served
     });

@@ -10,7 +10,7 @@ use std::{
 use rustix::process::Pid;
 
 use crate::{
-    reload::server::move_away,
+    reload::server::remove_at_once,
     sandbox_settings::bench::{Bench, tiers},
     waiting::eventually,
 };
@@ -122,7 +122,7 @@ fn a_work_directory_that_was_removed_is_back() {
         fs::create_dir(bench.path("work")).unwrap();
         fs::set_permissions(bench.path("work"), Permissions::from_mode(0o777)).unwrap();
         let _server = bench.serve(tier, &[]);
-        drop(move_away(&bench.path("work/_cmp_server")));
+        remove_at_once(&bench.path("work/_cmp_server"));
         eventually("the directory", || bench.path("work/_cmp_server").exists());
         assert_eq!(bench.ask("tried", &[]).value("data"), "told", "{tier}");
     }

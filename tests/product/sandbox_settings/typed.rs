@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{reload::server::move_away, sandbox_settings::bench::Bench};
+use crate::{reload::server::remove_at_once, sandbox_settings::bench::Bench};
 
 /// Renders with these arguments, which must fail; returns the message.
 fn refused(bench: &Bench, arguments: &[&str], code: i32) -> String {
@@ -85,7 +85,7 @@ fn render_has_the_depth_limit_of_serve() {
 fn a_log_has_no_empty_fields_and_none_of_rust() {
     let bench = Bench::new("", "echo 'kind: A'");
     let mut server = bench.serve("none", &[]);
-    drop(move_away(&bench.path("plugins")));
+    remove_at_once(&bench.path("plugins"));
     bench.ask("tried", &[]).value("kind");
     server.says("CMP0303");
     let log = server.last_log();

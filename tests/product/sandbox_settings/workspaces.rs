@@ -8,10 +8,9 @@ use std::{
 };
 
 use crate::{
-    reload::server::move_away,
+    reload::server::{remove_at_once, replace},
     sandbox_settings::bench::{Bench, tiers},
     skip::skip,
-    waiting::retry,
 };
 
 /// A bench whose work directory is writable for everybody, as in Kubernetes.
@@ -28,7 +27,7 @@ fn a_directory_that_is_removed_is_created_again() {
     for tier in tiers() {
         let (bench, root) = bench();
         let _server = bench.serve(tier, &[]);
-        drop(move_away(&root));
+        remove_at_once(&root);
         for _ in 0..2 {
             let home = bench.ask("tried", &[]).value("home");
             assert!(home.starts_with(root.to_str().unwrap()), "{tier}: {home}");
@@ -43,11 +42,7 @@ fn an_error_names_a_directory_that_cannot_be_created_again() {
     for tier in tiers() {
         let (bench, root) = bench();
         let _server = bench.serve(tier, &[]);
-        // The supervisor may create it again before there is a file.
-        retry(|| {
-            let _away = move_away(&root);
-            fs::write(&root, "")
-        });
+        replace(&root, |path| fs::write(path, "").unwrap());
         let rendered = bench.ask("tried", &[]);
         let named = format!("{} was removed and cannot be created again", root.display());
         assert!(rendered.error().contains(&named), "{tier}: {}", rendered.stderr);
