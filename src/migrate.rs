@@ -16,6 +16,7 @@ mod field;
 mod host;
 mod json_patch;
 mod lists;
+mod logs;
 mod masked;
 mod mounts;
 mod output;
@@ -107,6 +108,7 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     let definitions = Definition::all(&plugins)?;
     for plugin in &plugins {
         remark::remark(plugin, &mut report);
+        logs::remark(plugin, &mut report);
     }
 
     let shape = Shape::new(options, &host);

@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use super::{
     field::{remove, set, unused},
     host::{Form, Host},
+    logs,
     plugin::Plugin,
     resources::Resources,
     tools::Tools,
-    variable::{LOG_FORMAT, LOG_LEVEL, Variables},
+    variable::Variables,
     volume::named,
 };
 use crate::{
@@ -40,18 +41,6 @@ const PORT: u16 = 9180;
 
 /// UID of Argo CD's repo-server.
 const REPO_SERVER: u64 = 999;
-
-/// Log levels of argocd-cmp-server, the most verbose first, and ours.
-const LEVELS: [(&str, &str); 8] = [
-    ("trace", "trace"),
-    ("debug", "debug"),
-    ("info", "info"),
-    ("warn", "warn"),
-    ("warning", "warn"),
-    ("error", "error"),
-    ("fatal", "error"),
-    ("panic", "error"),
-];
 
 /// The rights and the kind of the container.
 #[derive(Clone, Copy, Debug)]
@@ -149,29 +138,16 @@ impl Blueprint<'_> {
 
     fn arguments(&self) -> Vec<String> {
         let mut arguments = vec!["serve".to_owned()];
-        let mut flag = |name: &str, value: Option<&str>| {
-            arguments.extend(value.map(|value| format!("{name}={value}")));
-        };
-        let stated = |peer: &str, variable: &str| -> Vec<String> {
-            let sidecars = self.plugins.iter().map(|plugin| &plugin.sidecar);
-            let values = sidecars.filter_map(|s| s.flag(peer).or_else(|| s.variable(variable)));
-            values.map(str::to_lowercase).collect()
-        };
-        let levels = stated("--loglevel", LOG_LEVEL);
-        let level = LEVELS.iter().find(|(peer, _)| levels.iter().any(|level| level == peer));
-        flag("--log-level", level.map(|(_, ours)| *ours));
-        let formats = stated("--logformat", LOG_FORMAT);
-        let format = ["text", "json"].into_iter().find(|known| formats.iter().any(|f| f == known));
-        flag("--log-format", format);
+        arguments.extend(logs::flags(self.plugins));
         let isolation = match self.shape.profile {
             Profile::Uid => "uid",
             Profile::Restricted => "landlock",
             Profile::Namespaces => "namespaces",
         };
-        flag("--isolation", Some(isolation));
+        arguments.push(format!("--isolation={isolation}"));
         let uid = self.uid();
         if uid != REPO_SERVER && self.shape.profile != Profile::Restricted {
-            flag("--run-as-uid", Some(&uid.to_string()));
+            arguments.push(format!("--run-as-uid={uid}"));
         }
         arguments
     }

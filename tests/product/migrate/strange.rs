@@ -134,6 +134,27 @@ fn flags_in_a_script_count() {
 }
 
 #[test]
+fn settings_of_the_log_are_resolved_or_reported() {
+    let told = |flag: &str, variable: &str, expected: &[&str]| {
+        told(&[("a", &format!("args: [{flag}]\n          env: [{variable}]"))], expected)
+    };
+    let result = told("--loglevel=$(LEVEL)", "{name: LEVEL, value: Debug}", &[]);
+    assert_eq!(result.sidecar()["args"][1], "--log-level=debug");
+    assert!(!result.report.contains("was removed"), "{}", result.report);
+    let from = "{name: LEVEL, valueFrom: {configMapKeyRef: {name: c, key: level}}}";
+    told(
+        "--loglevel=$(LEVEL)",
+        from,
+        &["plugin `a`: --loglevel $(LEVEL) was removed: set --log-level for `cmp-supervisor`"],
+    );
+    told(
+        "--loglevel=info",
+        &from.replace("LEVEL", "ARGOCD_CMP_SERVER_LOGFORMAT"),
+        &["plugin `a`: ARGOCD_CMP_SERVER_LOGFORMAT was removed: set --log-format for"],
+    );
+}
+
+#[test]
 fn volumes_that_more_plugins_can_read_are_reported() {
     let mount = |more: &str| format!("- {{name: data, mountPath: /data{more}}}");
     let filled = [
