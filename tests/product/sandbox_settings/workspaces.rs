@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     thread,
 };
@@ -38,14 +38,25 @@ fn a_directory_that_is_removed_is_created_again() {
 }
 
 #[test]
-fn an_error_names_a_directory_that_cannot_be_created_again() {
+fn an_error_says_what_to_remove_if_a_directory_cannot_be_created_again() {
     for tier in tiers() {
         let (bench, root) = bench();
         let _server = bench.serve(tier, &[]);
+        let fails_with = |error: &str| {
+            let rendered = bench.ask("tried", &[]);
+            let named = format!("{}: {error}", root.display());
+            let whole = format!("{named}: remove what is in the place of this directory");
+            assert!(rendered.error().contains(&whole), "{tier}: {}", rendered.stderr);
+        };
         replace(&root, |path| fs::write(path, "").unwrap());
-        let rendered = bench.ask("tried", &[]);
-        let named = format!("{} was removed and cannot be created again", root.display());
-        assert!(rendered.error().contains(&named), "{tier}: {}", rendered.stderr);
+        fails_with("EEXIST: File exists");
+        // In one step, because the supervisor may create the directory in between.
+        let link = bench.path("link");
+        symlink(bench.path("app"), &link).unwrap();
+        fs::rename(link, &root).unwrap();
+        fails_with("ENOTDIR: Not a directory");
+        fs::remove_file(&root).unwrap();
+        bench.ask("tried", &[]).value("home");
     }
 }
 
@@ -100,7 +111,7 @@ fn leftovers_are_removed_at_the_start() {
     for tier in tiers() {
         let (bench, root) = bench();
         fs::write(root.join("file"), "").unwrap();
-        std::os::unix::fs::symlink("/tmp", root.join("link")).unwrap();
+        symlink("/tmp", root.join("link")).unwrap();
         let _server = bench.serve(tier, &[]);
         assert!(!root.join("file").exists() && !root.join("link").is_symlink(), "{tier}");
     }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use nix::{
+    errno::Errno,
     fcntl::{Flock, FlockArg, OFlag},
     sys::stat::{Mode, fchmod, fstat},
     unistd::{Uid, getegid, geteuid},
@@ -53,8 +54,19 @@ pub(super) enum NoWorkspaceRoot {
          by UID {uid}, or restart"
     )]
     Lost { path: PathBuf, error: io::Error, uid: Uid },
+    #[error("{path}: {error}: remove what is in the place of this directory")]
+    Obstructed { path: PathBuf, error: Errno },
     #[error("{path} was removed and created again by UID {uid}: remove it")]
     Foreign { path: PathBuf, uid: u32 },
+}
+
+impl NoWorkspaceRoot {
+    /// A file or a link in the place of the directory or of a parent.
+    fn obstructed(path: &Path, error: &io::Error) -> Option<Self> {
+        let error = Errno::from_raw(error.raw_os_error()?);
+        let is_obstacle = matches!(error, Errno::EEXIST | Errno::ENOTDIR | Errno::ELOOP);
+        is_obstacle.then(|| Self::Obstructed { path: path.to_owned(), error })
+    }
 }
 
 /// The directory, locked by this process.
@@ -87,8 +99,11 @@ impl WorkspaceRoot {
     /// with the same UID has closed it. A directory that was moved is not
     /// replaced, because it may hold files of a tenant.
     pub(super) fn renew(&mut self) -> Result<(), NoWorkspaceRoot> {
-        let failed =
-            |error| NoWorkspaceRoot::Lost { path: self.path.clone(), error, uid: geteuid() };
+        let failed = |error: io::Error| {
+            NoWorkspaceRoot::obstructed(&self.path, &error).unwrap_or_else(|| {
+                NoWorkspaceRoot::Lost { path: self.path.clone(), error, uid: geteuid() }
+            })
+        };
         let about = fstat(&self.directory).map_err(|error| failed(error.into()))?;
         if about.st_nlink > 0 {
             if about.st_mode & 0o7777 != MODE && about.st_uid == geteuid().as_raw() {
@@ -122,7 +137,13 @@ pub(super) fn make(
     mode: u32,
     owner: Option<u32>,
 ) -> Result<(PathBuf, File), NoWorkspaceRoot> {
-    let failed = |error| NoWorkspaceRoot::Io { path: path.to_owned(), error, uid: geteuid() };
+    let failed = |error: io::Error| {
+        NoWorkspaceRoot::obstructed(path, &error).unwrap_or_else(|| NoWorkspaceRoot::Io {
+            path: path.to_owned(),
+            error,
+            uid: geteuid(),
+        })
+    };
     // In tiers without separate UIDs, a tenant of an earlier start may have
     // closed the directory.
     if owner.is_some() {
