@@ -39,7 +39,7 @@ pub const MAX_TEXT: usize = 16 * 1024;
 pub const MAX_LINE: usize = 512 * 1024;
 
 /// Target of log lines whose content is also reported as an [`Event`].
-pub const TOLD: &str = "told";
+pub const TOLD: &str = "cmp_supervisor::told";
 
 /// A report from a private supervisor to the command that started it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

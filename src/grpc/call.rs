@@ -11,7 +11,7 @@ use std::{
 use cmp_sandbox::{Redactor, Unpacked};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Status, metadata::MetadataMap};
-use tracing::{Span, field::Empty, info, info_span, warn};
+use tracing::{Span, error_span, field::Empty, info, warn};
 
 use super::{
     cause::{self, Cause},
@@ -324,8 +324,7 @@ impl Drop for Call {
     }
 }
 
-/// Longest application name in an error text, in characters. Kubernetes allows
-/// no longer name, but a client may send one.
+/// Longest application name in an error text, in characters, as in Kubernetes.
 const MAX_NAME: usize = 253;
 
 /// Numbers the calls, so that log lines of one call can be found.
@@ -339,7 +338,8 @@ fn next_id() -> String {
 }
 
 fn span(plugin: &PluginDefinition, method: Method, id: &str) -> Span {
-    info_span!(
+    // Lines of every level need its fields.
+    error_span!(
         "call",
         plugin = %plugin.name,
         method = method.as_str(),

@@ -36,6 +36,19 @@ fn durations_are_numbers_and_calls_have_an_id_and_a_code() {
 }
 
 #[test]
+fn lines_of_every_level_name_their_request() {
+    for filter in ["warn", "error,cmp_supervisor=info"] {
+        let observed = Observed::new(&[("bad", "exit 3")], &[]);
+        let (head, _) = observed.server.send("PUT /-/log-level", "", filter);
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert!(!observed.render("bad").status.success());
+        let bad = line(&observed, "exit_nonzero");
+        assert_eq!((&bad["plugin"], &bad["method"]), (&"bad".into(), &"generate".into()));
+        assert!(bad["app"].is_string() && bad["request_id"].is_string(), "{bad}");
+    }
+}
+
+#[test]
 fn the_line_of_an_answer_has_the_number_of_its_manifests() {
     let observed =
         Observed::new(&[("two", "echo '{a: 1}'; echo ---; echo '{a: 2}'"), ("empty", "true")], &[]);
