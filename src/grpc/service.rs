@@ -109,6 +109,8 @@ impl PluginService {
             result = running => result,
             () = cut_off.cancelled() => Err(CallError::CutOff),
         };
+        // A refused request does not wait while the rest of its archive arrives.
+        call.context.progress.finish();
         inbound.drain_until(drains, cut_off).await;
         call.end(result)
     }

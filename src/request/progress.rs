@@ -81,7 +81,7 @@ impl Progress {
 
     /// Begins a phase and ends the previous one, unless they are the same.
     pub fn enter(&mut self, phase: Phase) {
-        if self.phase() == Some(phase) {
+        if self.current.is_some_and(|(current, _)| current == phase) {
             return;
         }
         let now = Instant::now();
@@ -108,15 +108,16 @@ impl Progress {
         }
     }
 
-    /// Ends the last phase.
+    /// Ends the last phase: its time, and its place among those that wait.
     pub fn finish(&mut self) {
         self.close(Instant::now());
     }
 
-    /// The current phase.
+    /// The current phase, or the last one of a request that has finished.
     #[must_use]
     pub fn phase(&self) -> Option<Phase> {
-        self.current.map(|(phase, _)| phase)
+        let last = || self.phases.last().map(|(phase, _)| *phase);
+        self.current.map(|(phase, _)| phase).or_else(last)
     }
 
     /// All phases that have ended, in order.

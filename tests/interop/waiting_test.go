@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"cmp-supervisor/tests/interop/internal/plugin"
 	"cmp-supervisor/tests/interop/internal/sut"
 	"cmp-supervisor/tests/interop/internal/tree"
+	"cmp-supervisor/tests/interop/internal/wait"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -72,6 +74,36 @@ func TestOursExplainsTheQueueToAClientThatStillSends(t *testing.T) {
 		// On a busy machine, the client's own clock may be first.
 	}
 	t.Errorf("expected DeadlineExceeded and the reason, got %v", err)
+}
+
+func TestOursDoesNotCountARefusedRequestAmongThoseThatWait(t *testing.T) {
+	s := oneByOne(t, []string{"--max-queue", "0"}, sleeping)
+	held(t, s, sleeping)
+	whole := client.Whole(".", tree.Archive(file("noise", string(pseudoRandom(1<<20)))))
+	ctx := within(t, callWithin)
+	// Its answer is sent when its stream ends.
+	if _, err := s.dial(t, sleeping).Stream(ctx, client.Generate, whole[:3]...); err != nil {
+		t.Fatal(err)
+	}
+	labels := map[string]string{"plugin": sleeping.FullName()}
+	counts := func() (running, waiting float64) {
+		families := metrics(t, s)
+		return value(families["argocd_cmp_requests_in_flight"], labels), value(families["argocd_cmp_requests_waiting"], labels)
+	}
+	err := wait.Until(callWithin, "the refusal of the second request", func() error {
+		// The first one has the only place, so this one is refused too.
+		_, err := s.dial(t, sleeping).Raw(ctx, client.Generate, whole...)
+		if status.Code(err) != codes.ResourceExhausted {
+			t.Fatalf("expected ResourceExhausted, got %v", err)
+		}
+		if running, waiting := counts(); running != 2 || waiting != 0 {
+			return fmt.Errorf("expected 2 requests in flight and none that waits, got %v and %v", running, waiting)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 func TestOursEndsAStreamThatStalls(t *testing.T) {
