@@ -8,6 +8,7 @@ use super::{
     CpuMode, Dimension, Family, Kill, Kind, Method, Outcome, Phase, PluginMetrics, RequestLimit,
     StreamFault, Timer, family,
     family::{BYTES, NUMBERS, RATIOS, SECONDS},
+    queue::{WAITED, WAITING},
     rounded,
     timeouts::{Timeout, possible},
 };
@@ -216,15 +217,15 @@ impl PluginMetrics {
         self.metrics.histogram(&LIMIT_USED, &labels).record(ratio);
     }
 
-    /// Creates the series of a plugin at zero. Histograms of rare methods and phases
-    /// appear with their first sample, because each has twenty lines.
+    /// Creates the series of a plugin at zero. Histograms of rare methods and phases, and
+    /// of limits, appear with their first sample, because each has twenty lines.
     pub(super) fn initialise(&self) {
         let plugin = [self.label()];
-        self.metrics.gauge(&super::queue::WAITING, &plugin).increment(0.0);
+        self.metrics.gauge(&WAITING, &plugin).increment(0.0);
         for counter in [&EMPTY, &ENCRYPTED, &NOT_STARTED] {
             self.metrics.counter(counter, &plugin).absolute(0);
         }
-        for family in [&UNPACKED, &FILES, &MANIFESTS, &RESPONSE_BYTES, &PEAK_MEMORY] {
+        for family in [&WAITED, &UNPACKED, &FILES, &MANIFESTS, &RESPONSE_BYTES, &PEAK_MEMORY] {
             drop(self.metrics.histogram(family, &plugin));
         }
         for family in [&DURATION, &DEADLINE_USED, &RECEIVED] {
@@ -314,6 +315,7 @@ mod tests {
             r#"argocd_cmp_stream_errors_total{plugin="helm-v1",reason="checksum"} 0"#,
             r#"argocd_cmp_command_cpu_seconds_total{plugin="helm-v1",mode="user"} 0"#,
             r#"argocd_cmp_request_duration_seconds_count{plugin="helm-v1",method="generate"} 0"#,
+            r#"argocd_cmp_request_queue_duration_seconds_count{plugin="helm-v1"} 0"#,
             r#"grpc_server_handled_total{plugin="helm-v1",grpc_type="client_stream",grpc_service="plugin.ConfigManagementPluginService",grpc_method="GenerateManifest",grpc_code="OK"} 0"#,
         ] {
             has(&page, line);

@@ -35,7 +35,7 @@ pub(super) static QUARANTINED: Family = family(
     "Leases that cannot be used now, because a process or file of a request could not be removed yet.",
 );
 pub(super) static QUARANTINES: Family = family(
-    ("argocd_cmp_leases_quarantined_total", Kind::Counter),
+    ("argocd_cmp_lease_quarantines_total", Kind::Counter),
     &[],
     "Times that processes or files of a lease could not be removed at once.",
 );
@@ -122,7 +122,7 @@ mod tests {
         metrics.spawner_answers(false);
         let page = metrics.render();
         assert!(page.contains(r#"argocd_cmp_isolation{isolation="none"} 1"#), "{page}");
-        assert!(page.contains("argocd_cmp_leases_quarantined_total 2"), "{page}");
+        assert!(page.contains("argocd_cmp_lease_quarantines_total 2"), "{page}");
         assert!(page.contains("argocd_cmp_leases_quarantined 1"), "{page}");
         assert!(page.contains("argocd_cmp_spawner_answers 0"), "{page}");
     }

@@ -32,7 +32,7 @@ impl fmt::Display for Line<'_> {
             write!(formatter, " {cell} |")?;
         }
         let groups = pod.groups();
-        let quarantined = pod.metric("argocd_cmp_leases_quarantined_total");
+        let quarantined = pod.metric("argocd_cmp_lease_quarantines_total");
         let quarantined = quarantined.map_or("?".to_owned(), |count| count.to_string());
         let (survivors, kills) = (pod.tenants().len(), groups.oom_kills());
         let (peak, after) = (groups.memory_peak() >> 20, groups.memory() >> 20);
