@@ -110,16 +110,12 @@ fn shown(text: &str, is_terminal: bool) -> String {
 /// A screen of this many rows and columns. Longer texts are cut.
 fn screen(text: &str, (rows, columns): (usize, usize)) -> String {
     let count = text.lines().count();
-    let (fit, more) = if count < rows { (count, 0) } else { (rows.saturating_sub(2), count) };
+    let fit = if count < rows { count } else { rows.saturating_sub(2) };
+    let more = (count > fit).then(|| format!("{} more lines: enlarge the terminal", count - fit));
     let mut screen = TOP.to_owned();
-    for line in text.lines().take(fit) {
+    for line in text.lines().take(fit).chain(more.as_deref()) {
         let is_shown = |c: &char| !c.is_control();
         screen.extend(line.chars().filter(is_shown).take(columns));
-        screen.push_str(END_OF_LINE);
-    }
-    if more > fit {
-        // Writing to a String cannot fail.
-        let _ = write!(screen, "{} more lines: enlarge the terminal", more - fit);
         screen.push_str(END_OF_LINE);
     }
     screen + END_OF_SCREEN
@@ -135,8 +131,8 @@ mod tests {
         let screen = screen(&text, (10, 20));
         let lines: Vec<_> = screen.split(END_OF_LINE).collect();
         assert_eq!(lines.len(), 10);
-        assert_eq!(lines[8], "92 more lines: enlarge the terminal");
-        let widest = lines[..8].iter().map(|line| line.trim_start_matches(TOP).chars().count());
+        assert_eq!(lines[8], "92 more lines: enlar");
+        let widest = lines.iter().map(|line| line.trim_start_matches(TOP).chars().count());
         assert_eq!(widest.max(), Some(20));
     }
 
