@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::quote::quote;
+
 /// Finds `program` in the directories of `search`, which is written like `PATH`.
 /// The text of an error is Go's.
 ///
@@ -27,13 +29,14 @@ pub fn look_path(
         .split(|byte| *byte == b':')
         .map(|directory| Path::new(OsStr::from_bytes(directory)).join(name))
         .find(|path| is_executable(path));
-    let shown = name.display();
+    let mut shown = String::new();
+    quote(&name.to_string_lossy(), &mut shown);
     match found {
         Some(path) if path.is_absolute() => Ok(path),
-        Some(_) => Err(format!(
-            "exec: \"{shown}\": cannot run executable found relative to current directory"
-        )),
-        None => Err(format!("exec: \"{shown}\": executable file not found in $PATH")),
+        Some(_) => {
+            Err(format!("exec: {shown}: cannot run executable found relative to current directory"))
+        }
+        None => Err(format!("exec: {shown}: executable file not found in $PATH")),
     }
 }
 
@@ -60,6 +63,7 @@ mod tests {
         for (program, search, text) in [
             (&b""[..], &b"/bin"[..], "exec: no command"),
             (b"no", b"/bin", "exec: \"no\": executable file not found in $PATH"),
+            (b"n\no", b"/bin", r#"exec: "n\no": executable file not found in $PATH"#),
             (
                 b"sh",
                 b"bin",
