@@ -68,6 +68,10 @@ const REFUSED: [&str; 4] = ["permission denied", "operation not permitted", "eac
 const READ_ONLY: &str = "it cannot change the repository, because its definition has \
                          spec.workspace.readOnly: let it write to $TMPDIR, or remove readOnly";
 
+/// The remedy for a script that does not wait for what it starts.
+const HELD: &str = "it had ended, but a process that it started kept its standard output open: \
+                    `wait` for it in the script, or start it with >/dev/null 2>&1";
+
 /// The remedy of a plugin for a container that reached its memory limit.
 const BELOW: &str = "set spec.limits.memory below it";
 
@@ -110,6 +114,7 @@ impl Hint {
         let by_end = match facts.end {
             Termination::LimitExceeded { what, .. } => Some(facts.excess(what)),
             Termination::OutputLimit { .. } => Some(facts.output()),
+            Termination::Held => Some(HELD.to_owned()),
             Termination::Exit(_) | Termination::Signal { .. } | Termination::Deadline => None,
         };
         let known = by_end.or_else(|| facts.by_signal()).or_else(|| facts.by_words());
@@ -176,6 +181,7 @@ impl Facts<'_> {
             Termination::Signal { number, .. } => Some(number),
             Termination::Exit(code) => Some(code - SHELL),
             Termination::Deadline
+            | Termination::Held
             | Termination::OutputLimit { .. }
             | Termination::LimitExceeded { .. } => None,
         }

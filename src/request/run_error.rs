@@ -110,7 +110,7 @@ impl Failure {
             Termination::Signal { number, core } => {
                 Some(Self::Signal(cmp_go::signal_text(number, core)))
             }
-            Termination::Deadline | Termination::LimitExceeded { .. } => {
+            Termination::Deadline | Termination::Held | Termination::LimitExceeded { .. } => {
                 Some(clock.timeout.map_or(Self::Deadline(clock.deadline), Self::Timeout))
             }
             Termination::OutputLimit { limit } => Some(Self::OutputLimit(limit)),

@@ -88,7 +88,7 @@ impl Workspace {
         let credentials = self.credentials.clone();
         let run = |ask_pass| self.execute(Command { ask_pass, ..command }, phase, context);
         let (clock, output) = GitCredentials::answer_while(credentials.as_ref(), run).await?;
-        if output.termination == Termination::Deadline
+        if output.termination.is_late()
             && let Some(memory) = room.missing()
         {
             return Err(RunError::from(memory.missing(DeadlinePassed(context.deadline))).into());
@@ -279,6 +279,9 @@ fn exceeded(end: Termination) -> Option<RequestLimit> {
             | ExceededLimit::TotalPorts
             | ExceededLimit::Unmeasured => None,
         },
-        Termination::Exit(_) | Termination::Signal { .. } | Termination::Deadline => None,
+        Termination::Exit(_)
+        | Termination::Signal { .. }
+        | Termination::Deadline
+        | Termination::Held => None,
     }
 }

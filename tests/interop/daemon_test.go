@@ -35,13 +35,19 @@ func TestABackgroundProcessEndsWithTheCall(t *testing.T) {
 }
 
 func TestABackgroundProcessThatHoldsTheOutputIsWaitedFor(t *testing.T) {
-	d := plugin.Shell("late", `(sleep 0.3; echo 'late: true') & echo 'kind: App'`)
+	// Nothing is written for longer than any server may take for a pause.
+	d := plugin.Shell("late", `(sleep 0.3; echo 'late: true'; sleep 1.5; echo 'later: true') & echo 'kind: App'`)
+	filter := plugin.Definition{Name: "filter", Spec: `generate: {command: [sh, -c, "(sleep 1.5; echo 'kind: Late') & exit 0"]}
+discover: {find: {command: [sh, -c, "(sleep 1.5; echo app.yaml) & exit 0"]}}`}
 	onEach(t, func(t *testing.T, s subject) {
 		mark, app := marked(t)
 		got, err := s.generate(t, d, app)
-		rendered(t, got, err, `{"kind":"App","late":true}`)
+		rendered(t, got, err, `{"kind":"App","late":true,"later":true}`)
 		gone(t, s, mark)
-	}, d)
+		matched(t, s, filter, app, true)
+		got, err = s.generate(t, filter, app)
+		rendered(t, got, err, `{"kind":"Late"}`)
+	}, d, filter)
 }
 
 func TestAfterAnErrorNothingIsLeftEither(t *testing.T) {

@@ -3,6 +3,7 @@
 use std::{
     future::pending,
     io,
+    ops::ControlFlow::{self, Break, Continue},
     os::unix::process::ExitStatusExt,
     process::ExitStatus,
     sync::Arc,
@@ -25,10 +26,9 @@ use crate::{
     wire::{message::WorkerEnded, plan::RawUsage, refusal::Observed},
 };
 
-/// Longest silence on the output pipes of a command that has ended. A filter at
-/// the end of a pipeline may write a little later; without the wait, its output
-/// would be cut off. A background process that keeps a pipe open is not waited
-/// for longer than this.
+/// Longest silence on standard error of a command that has ended, and on both pipes if
+/// it has failed. Standard output of one that succeeded is read to its end, as Argo CD
+/// does: what a background process still writes would otherwise be missing.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Pieces of the output of a command that has ended that are read before others get
@@ -50,6 +50,8 @@ pub(super) struct Capture {
     room: Granted,
     said: Stderr,
     ended: Option<WorkerEnded>,
+    /// A process that keeps standard output open is waited for.
+    is_awaited: bool,
     /// Usage of the command's process before it executed the command.
     before: RawUsage,
 }
@@ -68,6 +70,7 @@ impl Capture {
             room,
             said: Stderr::new(redactor),
             ended: None,
+            is_awaited: false,
             before,
         }
     }
@@ -103,6 +106,12 @@ impl Capture {
         Ok(None)
     }
 
+    /// True if the command has succeeded, but something that it started may still write to
+    /// standard output.
+    fn is_held(&self) -> bool {
+        self.stdout.is_open() && self.ended.as_ref().is_some_and(|ended| ended.status == 0)
+    }
+
     /// True if a piece more is allowed.
     fn has_room(&mut self) -> bool {
         let length = self.output.len();
@@ -127,7 +136,9 @@ impl Capture {
             }
             let has_room = self.has_room();
             // Without room, the silence is ours.
-            let silence = self.ended.as_ref().filter(|_| has_room).map(|_| heard + LINGER);
+            let is_awaited = self.is_awaited && self.is_held();
+            let is_judged = self.ended.is_some() && has_room && !is_awaited;
+            let silence = is_judged.then(|| heard + LINGER);
             let limit = [silence, deadline].into_iter().flatten().min();
             tokio::select! {
                 read = self.stdout.read(&mut self.output), if has_room && rest.is_none() => {
@@ -147,12 +158,8 @@ impl Capture {
                     (self.ended, rest) = (Some(ended?), None);
                 }
                 () = until(limit) => {
-                    if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                        return Ok(Some(Termination::Deadline));
-                    }
-                    if !self.read_rest().map_err(cannot(READ))? {
-                        warn!("a background process keeps the output pipe open; the output so far is used");
-                        return Ok(None);
+                    if let Break(end) = self.judge(deadline).map_err(cannot(READ))? {
+                        return Ok(end);
                     }
                 }
             }
@@ -161,6 +168,29 @@ impl Capture {
         // The spawner reports first that the kernel has killed the request for
         // lack of memory, and then the end of the command.
         Ok(limits.reported())
+    }
+
+    /// Decides after a silence, or at the deadline, if there is more to wait for.
+    fn judge(&mut self, deadline: Option<Instant>) -> io::Result<ControlFlow<Option<Termination>>> {
+        let is_held = self.is_held();
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return Ok(Break(Some(if is_held {
+                Termination::Held
+            } else {
+                Termination::Deadline
+            })));
+        }
+        if self.read_rest()? {
+            return Ok(Continue(()));
+        }
+        if !is_held {
+            return Ok(Break(None));
+        }
+        warn!(
+            "waiting for a process that keeps the standard output of a command open that has ended"
+        );
+        self.is_awaited = true;
+        Ok(Continue(()))
     }
 
     /// Asks the kernel for a piece of what the pipes still hold. Returns false if

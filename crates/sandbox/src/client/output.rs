@@ -48,6 +48,9 @@ pub enum Termination {
     },
     /// We stopped it because the deadline passed.
     Deadline,
+    /// It had succeeded, but when the deadline passed, a process that it had started still
+    /// had its standard output open.
+    Held,
     /// We stopped it because its standard output exceeded the limit.
     OutputLimit {
         /// The limit in bytes.
@@ -66,6 +69,12 @@ pub enum Termination {
 }
 
 impl Termination {
+    /// True if the deadline passed.
+    #[must_use]
+    pub fn is_late(self) -> bool {
+        matches!(self, Self::Deadline | Self::Held)
+    }
+
     pub(super) const KILLED: Self = Self::Signal { number: Signal::SIGKILL as i32, core: false };
 }
 

@@ -193,7 +193,7 @@ impl Lease {
 
     /// After a deadline, the command still has time to end.
     fn ended(&mut self, end: Termination) {
-        if end != Termination::Deadline {
+        if !end.is_late() {
             self.end();
         }
         if matches!(end, Termination::Exit(_)) {
