@@ -160,21 +160,25 @@ impl Blueprint<'_> {
         stated.or(self.shape.pod_user.filter(|uid| *uid != 0)).unwrap_or(REPO_SERVER)
     }
 
-    fn security(&self) -> Value {
+    /// Security context of a container without any right.
+    fn restricted(&self) -> Value {
         let mut context = json!({
             "allowPrivilegeEscalation": false,
             "readOnlyRootFilesystem": true,
+            "runAsNonRoot": true,
             "capabilities": {"drop": ["ALL"]},
             "seccompProfile": {"type": "RuntimeDefault"},
         });
+        if !self.shape.has_random_uid {
+            set(&mut context, &["runAsUser"], json!(self.uid()));
+        }
+        context
+    }
+
+    fn security(&self) -> Value {
+        let mut context = self.restricted();
         let rights: &[&str] = match self.shape.profile {
-            Profile::Restricted => {
-                set(&mut context, &["runAsNonRoot"], json!(true));
-                if !self.shape.has_random_uid {
-                    set(&mut context, &["runAsUser"], json!(self.uid()));
-                }
-                return context;
-            }
+            Profile::Restricted => return context,
             Profile::Uid => &["SETUID", "SETGID", "KILL"],
             Profile::Namespaces => {
                 // SYS_ADMIN implies that privileges may grow, and the API server refuses both.
@@ -205,16 +209,7 @@ impl Blueprint<'_> {
 
     /// Init containers that must run before the sidecar.
     pub(super) fn init_containers(&self) -> Vec<Value> {
-        let mut context = json!({
-            "allowPrivilegeEscalation": false,
-            "readOnlyRootFilesystem": true,
-            "runAsNonRoot": true,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        });
-        if !self.shape.has_random_uid {
-            set(&mut context, &["runAsUser"], json!(self.uid()));
-        }
+        let context = self.restricted();
         let installer = json!({
             "name": INSTALLER,
             "image": self.options.image,
