@@ -28,7 +28,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const ATTEMPT: Duration = Duration::from_secs(10);
 
 /// Mode of a directory of ours that lost all its rights: tenants may enter
-/// and not list it.
+/// and not list it. The spawner corrects that of the directory of workspaces before each worker.
 const MODE: u32 = 0o711;
 
 /// The directories of a supervisor.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cmp_sandbox::Abilities;
+use cmp_sandbox::{Abilities, CACHES, WORKSPACES};
 use tracing::warn;
 
 use super::Handles;
@@ -15,12 +15,9 @@ use crate::{
     volume::{FileThread, WorkVolume},
 };
 
-/// Directories in the work directory, from the outside in.
-const WITHIN: [&str; 2] = ["_cmp_server", "_cmp_caches"];
-
 pub(super) fn directories(config: &Serve) -> Directories {
     let work = config.work_dir();
-    let within = WITHIN.map(|name| work.join(name));
+    let within = [WORKSPACES, CACHES].map(|name| work.join(name));
     let work = std::iter::once(work).chain(within).collect();
     Directories { plugins: config.plugins_dir.clone(), work }
 }

@@ -31,7 +31,7 @@ pub use self::{
         privilege::{NotDropped, as_user, drop_privileges},
     },
     readable::{Closing, Readable},
-    spawner::{most_leases, spawner_main},
+    spawner::{CACHES, WORKSPACES, most_leases, spawner_main},
     wire::{
         account::Account,
         ask_pass::ANSWERS,

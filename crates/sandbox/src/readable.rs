@@ -11,7 +11,7 @@ use cmp_procfs::Mount;
 use crate::{
     client::Setup,
     kernel::policy::{KERNEL, mount_points},
-    spawner::{CACHES, FRAME, ROOT, home_contents, path_rules, policy},
+    spawner::{CACHES, FRAME, WORKSPACES, home_contents, path_rules, policy},
     wire::message::SetupOrder,
     worker::PathRules,
 };
@@ -68,7 +68,8 @@ impl Readable {
     /// Applies the rules to the mounts of this process.
     pub fn find(setup: &Setup) -> io::Result<Self> {
         let order = SetupOrder::from(setup);
-        let rules = path_rules(&order, [ROOT, CACHES, FRAME].map(|name| setup.work_dir.join(name)));
+        let rules =
+            path_rules(&order, [WORKSPACES, CACHES, FRAME].map(|name| setup.work_dir.join(name)));
         let policy = policy(&order, &rules, &home_contents(&order)).map_err(io::Error::other)?;
         let open = policy.image().map(Path::to_owned).chain(rules.common());
         let open = open.collect();

@@ -57,13 +57,12 @@ use nix::{
     unistd::{chdir, setsid},
 };
 
-pub use self::uid_pool::most_leases;
+pub use self::{caches::CACHES, root::WORKSPACES, uid_pool::most_leases};
+use self::{leases::Leases, not_prepared::NotPrepared};
 pub(crate) use self::{
-    caches::NAME as CACHES,
-    root::{FRAME, NAME as ROOT},
+    root::FRAME,
     setup::{home_contents, path_rules, policy},
 };
-use self::{leases::Leases, not_prepared::NotPrepared};
 use crate::{
     kernel::{
         fork::{self, SingleThreaded},

@@ -27,7 +27,7 @@ use crate::wire::{
 };
 
 /// Name of the directory of all caches, below the work directory.
-pub(crate) const NAME: &str = "_cmp_caches";
+pub const CACHES: &str = "_cmp_caches";
 
 /// Everybody may enter, because all owners' directories are inside; nobody may
 /// list it.

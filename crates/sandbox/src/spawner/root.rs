@@ -20,8 +20,8 @@ use thiserror::Error;
 
 use crate::kernel::privilege::as_user;
 
-/// Name of the directory below the work directory; Argo CD uses the same.
-pub(crate) const NAME: &str = "_cmp_server";
+/// Name of the directory of all workspaces, below the work directory; Argo CD uses the same.
+pub const WORKSPACES: &str = "_cmp_server";
 
 /// Name of the directory, beside that of workspaces, at which the common part of the
 /// roots of requests is mounted. Only the spawner and its children see the mount.
@@ -83,7 +83,7 @@ impl WorkspaceRoot {
     /// Creates and locks the directory. `owner` is its UID in tiers without
     /// separate UIDs.
     pub(super) fn make(work_dir: &Path, owner: Option<u32>) -> Result<Self, NoWorkspaceRoot> {
-        let (path, file) = make(&work_dir.join(NAME), MODE, owner)?;
+        let (path, file) = make(&work_dir.join(WORKSPACES), MODE, owner)?;
         Self::lock(path, file, owner.is_some())
     }
 

@@ -16,7 +16,7 @@ use nix::{
 };
 
 use super::{
-    caches::{self, CacheRoot},
+    caches::{self, CACHES, CacheRoot},
     census,
     cgroup::{Cgroups, NoCgroups},
     cleaner, descendants,
@@ -154,7 +154,7 @@ fn has(
     }
     // A group that owns caches must not become the UID of a request. Neither must the UID
     // that the supervisor takes later: killers would end the supervisor.
-    let path = Path::new(&setup.work_dir).join(caches::NAME);
+    let path = Path::new(&setup.work_dir).join(CACHES);
     let groups = caches::groups(&path).map_err(|error| Unavailable::CacheRoot { path, error })?;
     let reserved = groups.into_iter().chain([setup.shared_uid]).collect();
     Ok(Some(UidPool::claim(setup.first_uid, setup.uid_count, setup.leases, reserved)?))
@@ -176,7 +176,7 @@ fn build(
     let has_roots = tier == Tier::Namespaces;
     has_roots.then(namespaces::separate_mounts).transpose().map_err(NotPrepared::Roots)?;
     let root = WorkspaceRoot::make(work_dir, shared)?;
-    let (path, _) = root::make(&work_dir.join(caches::NAME), caches::MODE, shared)?;
+    let (path, _) = root::make(&work_dir.join(CACHES), caches::MODE, shared)?;
     let caches = CacheRoot::new(path);
     // Before the spawner becomes another user and denies itself system calls.
     let cgroups = cgroups(fork, setup, &root, shared)?;
