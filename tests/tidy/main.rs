@@ -8,3 +8,4 @@ mod links;
 mod mentions;
 mod rules;
 mod sources;
+mod tables;

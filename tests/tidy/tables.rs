@@ -1,0 +1,23 @@
+//! Tables of documents that claim to be complete.
+
+use std::{collections::BTreeSet, fs};
+
+use crate::sources::{Source, of_crate, repository};
+
+/// Crates whose README has a table of all modules.
+const DESCRIBED: [&str; 3] = ["crates/go", "crates/procfs", "crates/sandbox"];
+
+fn document(path: &str) -> String {
+    fs::read_to_string(repository().join(path)).unwrap()
+}
+
+#[test]
+fn the_readme_of_a_crate_has_a_row_for_each_module() {
+    for directory in DESCRIBED {
+        let text = document(&format!("{directory}/README.md"));
+        let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+        let sources = of_crate(directory).iter().filter(|source| source.module.len() == 1);
+        let modules: BTreeSet<_> = sources.map(Source::top).collect();
+        assert_eq!(rows.map(|row| row.0).collect::<BTreeSet<_>>(), modules, "{directory}");
+    }
+}
