@@ -1,4 +1,4 @@
-//! Tables of documents that claim to be complete.
+//! Tables of documents that claim to be complete or in order.
 
 use std::{collections::BTreeSet, fs};
 
@@ -20,4 +20,13 @@ fn the_readme_of_a_crate_has_a_row_for_each_module() {
         let modules: BTreeSet<_> = sources.map(Source::top).collect();
         assert_eq!(rows.map(|row| row.0).collect::<BTreeSet<_>>(), modules, "{directory}");
     }
+}
+
+#[test]
+fn the_glossary_is_in_order() {
+    let text = document("ARCHITECTURE.md");
+    let (_, glossary) = text.split_once("| word | meaning |\n|---|---|\n").unwrap();
+    let rows = glossary.lines().take_while(|line| line.starts_with("| "));
+    let rows: Vec<_> = rows.collect();
+    assert!(rows.len() > 30 && rows.is_sorted(), "{rows:#?}");
 }
