@@ -236,6 +236,11 @@ fn run(socket: &OwnedFd, equipment: &Equipment<'_>) -> io::Result<()> {
         return Ok(());
     }
     SigSet::all().thread_unblock()?;
+    answer(socket, equipment)
+}
+
+/// Makes a pass for each order until the spawner closes its end.
+fn answer(socket: &OwnedFd, equipment: &Equipment<'_>) -> io::Result<()> {
     let mut history = scan::History::default();
     while let Some((ask, _)) = channel::receive::<Ask>(socket)? {
         let (rows, end) = scan::pass(equipment, &mut history, ask);
@@ -312,11 +317,15 @@ mod tests {
             let root = root.as_fd();
             let (user, tenants, diagnostics, spawner) = (None, None, None, Pid::this());
             let equipment = Equipment { user, tenants, root, diagnostics, spawner, ports: 0 };
-            let (ask, _) = channel::receive::<Ask>(&theirs).unwrap().unwrap();
-            scan::pass(&equipment, &mut scan::History::default(), ask).1
+            answer(&theirs, &equipment)
         });
-        channel::send(&socket, &Ask::default(), &[]).unwrap();
-        let end = child.join().unwrap();
-        assert!(end.is_complete && end.inodes > 0, "{end:?}");
+        let mut census = Census { pid: Pid::this(), socket, asked: None, rows: Vec::new() };
+        for _ in 0..2 {
+            census.ask(Ask::default(), Instant::now()).unwrap();
+            let survey = census.receive().unwrap().unwrap();
+            assert!(survey.is_complete && survey.volume.inodes > 0, "{survey:?}");
+        }
+        drop(census);
+        child.join().unwrap().unwrap();
     }
 }
