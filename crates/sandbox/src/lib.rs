@@ -13,6 +13,8 @@
 mod client;
 mod kernel;
 mod readable;
+#[cfg(test)]
+mod skip;
 mod spawner;
 mod wire;
 mod worker;

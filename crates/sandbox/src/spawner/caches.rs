@@ -200,7 +200,7 @@ fn make(path: &Path, mode: u32, group: Option<Gid>) -> Result<(), NoCache> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spawner::claims::tests::is_root;
+    use crate::skip::lacks_root;
 
     fn grants(owner: &str, caches: &[&str]) -> Grants {
         let caches = caches.iter().map(|name| (*name).to_owned()).collect();
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn an_owner_keeps_its_group_while_its_directory_cannot_be_created() {
-        if !is_root() {
+        if lacks_root() {
             return;
         }
         let work = tempfile::tempdir().unwrap();

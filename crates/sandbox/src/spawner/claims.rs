@@ -132,23 +132,8 @@ impl Seen {
 pub(super) mod tests {
     use std::process::{Child, Command, Stdio};
 
-    use nix::unistd::geteuid;
-
     use super::*;
-
-    /// Returns true as root. Otherwise prints that a test is skipped, or panics
-    /// if all tests are wanted.
-    pub(in crate::spawner) fn is_root() -> bool {
-        let is_root = geteuid().is_root();
-        if !is_root {
-            #[expect(clippy::disallowed_methods, reason = "a setting of tests")]
-            let are_all_wanted =
-                std::env::var_os("CMP_SUPERVISOR_TESTS").is_some_and(|value| value == "all");
-            assert!(!are_all_wanted, "CMP_SUPERVISOR_TESTS=all, and this test needs root");
-            println!("skipped: needs root");
-        }
-        is_root
-    }
+    use crate::skip::lacks_root;
 
     /// A process with a supplementary group, which only root can start.
     pub(in crate::spawner) struct Claimant(Child);
@@ -184,7 +169,7 @@ pub(super) mod tests {
 
     #[test]
     fn only_the_supplementary_groups_of_a_process_are_claims() {
-        if !is_root() {
+        if lacks_root() {
             return;
         }
         let group = u32::MAX - 70;

@@ -280,11 +280,12 @@ mod tests {
         mount::{MsFlags, mount},
         sched::{CloneFlags, unshare},
         sys::signal::{Signal, killpg},
-        unistd::{Pid, geteuid},
+        unistd::Pid,
     };
 
     use super::*;
     use crate::{
+        skip::lacks_root,
         spawner::meter::{Earlier, Measurement},
         wire::message::RequestLimits,
     };
@@ -320,8 +321,8 @@ mod tests {
 
     #[test]
     fn a_request_with_sockets_cannot_be_measured_without_their_table() {
-        if !geteuid().is_root() {
-            return println!("skipped: only root can mount");
+        if lacks_root() {
+            return;
         }
         let (socket, _other) = UnixStream::pair().unwrap();
         let mut shell = Command::new("sh");

@@ -24,6 +24,7 @@ use nix::{
 };
 
 use super::*;
+use crate::skip::skip;
 
 const NONE: RequestLimits =
     RequestLimits { memory: None, disk: None, files: None, file_size: None, processes: None };
@@ -230,15 +231,6 @@ fn memory_of_processes_is_added_up() {
     let memory = |memory| shell.measure(&root, RequestLimits { memory: Some(memory), ..NONE });
     assert_eq!(memory(1), Measurement::Exceeded(ExceededLimit::Memory));
     assert_eq!(memory(1 << 40), Measurement::WithinLimits);
-}
-
-/// Prints why a test is skipped, or panics if all tests are wanted.
-#[expect(clippy::disallowed_methods, reason = "the environment of tests, not of the product")]
-fn skip(reason: &str) {
-    let are_all_wanted =
-        std::env::var_os("CMP_SUPERVISOR_TESTS").is_some_and(|value| value == "all");
-    assert!(!are_all_wanted, "CMP_SUPERVISOR_TESTS=all, and this test would be skipped: {reason}");
-    println!("skipped: {reason}");
 }
 
 #[test]

@@ -12,6 +12,16 @@ use std::{
 use nix::unistd::getuid;
 
 use super::*;
+use crate::skip::skip;
+
+/// A socket on which the kernel answers a request for a list.
+fn offered<T>(request: &[u8], read: fn(&[u8]) -> Option<T>) -> Option<OwnedFd> {
+    let asked = open().filter(|asked| list(asked.as_fd(), request, read).is_ok());
+    if asked.is_none() {
+        skip("the kernel has no list of sockets");
+    }
+    asked
+}
 
 /// The sockets of this test's UID. Other tests use sockets too.
 fn own(asked: &OwnedFd) -> Sockets {
@@ -28,10 +38,7 @@ fn fill(socket: &UnixStream) {
 
 #[test]
 fn bytes_in_sockets_are_counted_even_if_the_sender_is_gone() {
-    let Some(asked) = open() else { return };
-    if list(asked.as_fd(), &unix_request(), unix).is_err() {
-        return println!("skipped: the kernel has no list of sockets");
-    }
+    let Some(asked) = offered(&unix_request(), unix) else { return };
     let pairs: Vec<_> = (0..64).map(|_| UnixStream::pair().unwrap()).collect();
     for (sender, _) in &pairs {
         fill(sender);
@@ -52,9 +59,8 @@ fn inode(socket: &impl AsRawFd) -> u64 {
 
 #[test]
 fn bytes_in_connections_that_nobody_accepts_are_counted() {
-    let Some(asked) = open() else { return };
-    if list(asked.as_fd(), &unix_request(), unix).is_err() {
-        return println!("skipped: the kernel has no list of sockets");
+    if offered(&unix_request(), unix).is_none() {
+        return;
     }
     let name = format!("cmp-sandbox-{}", std::process::id());
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
@@ -66,9 +72,8 @@ fn bytes_in_connections_that_nobody_accepts_are_counted() {
 
 #[test]
 fn bytes_of_tcp_without_an_open_socket_count_for_the_listener() {
-    let Some(asked) = open() else { return };
-    if list(asked.as_fd(), &internet_request(2, 6), internet).is_err() {
-        return println!("skipped: the kernel has no list of sockets");
+    if offered(&internet_request(2, 6), internet).is_none() {
+        return;
     }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -139,10 +144,7 @@ fn sockets_that_are_not_open_have_an_owner() {
 
 #[test]
 fn sockets_with_a_port_are_counted() {
-    let Some(asked) = open() else { return };
-    if list(asked.as_fd(), &internet_request(2, 17), internet).is_err() {
-        return println!("skipped: the kernel has no list of sockets");
-    }
+    let Some(asked) = offered(&internet_request(2, 17), internet) else { return };
     let bound: Vec<_> = (0..64).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
     assert!(own(&asked).ports >= 64, "{:?}", own(&asked));
     drop(bound);
