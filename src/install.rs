@@ -39,7 +39,7 @@ pub fn install(options: &Install) -> Result<[PathBuf; 2], NotInstalled> {
     };
     fs::create_dir_all(directory).map_err(failed(directory))?;
     copy(directory, &program).map_err(failed(&program))?;
-    link_to(NAME, directory, &link).map_err(failed(&link))?;
+    make_link(directory, &link).map_err(failed(&link))?;
     Ok([program, link])
 }
 
@@ -52,9 +52,9 @@ fn copy(directory: &Path, path: &Path) -> io::Result<()> {
 }
 
 /// The link is relative: the directory may be mounted elsewhere.
-fn link_to(target: &str, directory: &Path, path: &Path) -> io::Result<()> {
+fn make_link(directory: &Path, path: &Path) -> io::Result<()> {
     let aside = tempfile::TempDir::new_in(directory)?;
-    let link = aside.path().join(target);
-    symlink(target, &link)?;
+    let link = aside.path().join(NAME);
+    symlink(NAME, &link)?;
     fs::rename(&link, path)
 }

@@ -29,7 +29,10 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use self::{fields::LogFields, queue::Queue};
+use self::{
+    fields::LogFields,
+    queue::{MAX_WAITING, Queue},
+};
 use crate::{
     config::{LogFilter, LogFormat},
     event,
@@ -99,8 +102,10 @@ pub fn flush() -> bool {
 
 /// The line that tells of lines that were dropped.
 fn lost(format: LogFormat, lines: u64) -> String {
-    let text = "log lines were dropped: standard error is read too slowly, and 1 MiB waited";
-    LogFields::of(text).with("lines", lines).into_line(format, "warning")
+    let mib = MAX_WAITING >> 20;
+    let text =
+        format!("log lines were dropped: standard error is read too slowly, and {mib} MiB waited");
+    LogFields::of(&text).with("lines", lines).into_line(format, "warning")
 }
 
 /// Writes the error that ends the program as the last line of the log. It may be

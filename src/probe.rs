@@ -21,7 +21,7 @@ pub enum ProbeError {
     #[error("HTTP is off: name the supervisor's address with --http")]
     Off,
     /// The time limit has passed.
-    #[error("{address}{path}: no answer within 1 s")]
+    #[error("{address}{path}: no answer within {} s", TIMEOUT.as_secs())]
     Slow {
         /// The address.
         address: SocketAddr,

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Most bytes that wait. Further lines are dropped and counted.
-const MAX_WAITING: usize = 1024 * 1024;
+pub(super) const MAX_WAITING: usize = 1024 * 1024;
 
 /// The lines, and the thread's progress.
 #[derive(Debug)]

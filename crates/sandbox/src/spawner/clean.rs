@@ -92,7 +92,7 @@ fn end_processes(
         }
     };
     ended.map_err(|_left| {
-        let left = visible_processes(tenant, MAX_PIDS);
+        let left = visible_processes(tenant).take(MAX_PIDS).collect();
         // The exit code says it too.
         let _ = EndReport::Processes(left).send(socket);
         PROCESSES

@@ -94,9 +94,9 @@ pub(super) fn has_visible_process(user: Uid) -> bool {
     others(pids, user).next().is_some()
 }
 
-/// The first visible processes of the UID, at most `most`.
-pub(super) fn visible_processes(user: Uid, most: usize) -> Vec<u32> {
-    others(cmp_procfs::pids().unwrap_or_default(), user).take(most).collect()
+/// The visible processes of the UID.
+pub(super) fn visible_processes(user: Uid) -> impl Iterator<Item = u32> {
+    others(cmp_procfs::pids().unwrap_or_default(), user)
 }
 
 fn others(pids: Vec<u32>, user: Uid) -> impl Iterator<Item = u32> {
