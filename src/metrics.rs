@@ -107,7 +107,7 @@ impl Metrics {
         metrics
     }
 
-    /// The same with `grpc_server_handling_seconds`, if it is wanted.
+    /// Switches `grpc_server_handling_seconds` on or off.
     #[must_use]
     pub fn with_grpc_times(self, has_grpc_times: bool) -> Self {
         Self { has_grpc_times, ..self }
@@ -122,7 +122,7 @@ impl Metrics {
         page::joined(&pages, &FAMILIES) + &self.defined.page() + &self.applications.page(now)
     }
 
-    /// The same in the format OpenMetrics, with traces as examples of durations.
+    /// The text in the format OpenMetrics, with traces as examples of durations.
     #[must_use]
     pub fn render_openmetrics(&self) -> String {
         self.exemplars.page(&self.render())

@@ -73,7 +73,7 @@ pub struct Moved {
     pub after: String,
     /// Variables of its sidecar whose values are in the manifest.
     pub environment_before: Vec<(String, String)>,
-    /// Those of the new container.
+    /// Variables of the new container.
     pub environment_after: Vec<(String, String)>,
 }
 

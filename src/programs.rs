@@ -54,7 +54,7 @@ pub(crate) fn missing(plugin: &PluginDefinition, search: &[u8]) -> Vec<MissingPr
     plugin.commands().filter_map(|(key, line)| of_command(key, line, search)).collect()
 }
 
-/// The same for one command.
+/// The program of a command, if it cannot run.
 pub(crate) fn of_command(
     key: &'static str,
     line: &CommandLine,

@@ -32,10 +32,10 @@ struct Kept {
 /// The treatment of names of applications and of error texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Details {
-    /// They are neither kept nor shown.
+    /// Names and texts are neither kept nor shown.
     Hidden,
-    /// They are kept and shown to everybody who can reach the HTTP server for operators,
-    /// or the only one.
+    /// Names and texts are kept. Everybody who can reach the HTTP server for operators, or the
+    /// only one, sees them.
     Shown,
 }
 

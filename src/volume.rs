@@ -78,8 +78,7 @@ impl WorkVolume {
         }
     }
 
-    /// The same with no more space than the memory of all requests, if the volume is
-    /// in memory.
+    /// Limits the space to the memory of all requests, if the volume is in memory.
     #[must_use]
     pub fn within(self, budget: watch::Receiver<Budget>) -> Self {
         Self { budget: Some(budget), ..self }

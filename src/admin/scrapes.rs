@@ -44,7 +44,7 @@ const PER_PLUGIN: [&str; 2] = ["argocd_cmp_requests_in_flight", "argocd_cmp_requ
 enum Kind {
     /// All metrics.
     All(Format, Encoding),
-    /// Those of the status page, in an order that does not change.
+    /// The metrics of the status page, in an order that does not change.
     Shown,
 }
 

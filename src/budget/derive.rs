@@ -14,8 +14,8 @@ use crate::{
     settings::Limit,
 };
 
-/// The others are left to `doctor`, `render` and a successor in the same
-/// container: leases are 3/4 of what the range allows.
+/// Leases are 3/4 of what the range of UIDs allows. The other UIDs are left to `doctor`,
+/// `render` and a successor in the same container.
 const LEASE_PART: (u32, u32) = (3, 4);
 
 /// Leases for each place of `--max-requests`: one for generate, one for

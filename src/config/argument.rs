@@ -11,19 +11,19 @@ use crate::settings::{Default, Limit, Setting};
 
 /// Makes the flag of a setting; for attributes of clap's derive.
 pub(super) trait Described: Sized {
-    /// Name, variable, help and default; values are read by their type.
+    /// Sets name, variable, help and default; clap reads values by their type.
     fn described(self, row: &'static Setting) -> Self;
 
-    /// The same for amounts, or their absence.
+    /// Makes a flag for an amount, or its absence.
     fn limit(self, row: &'static Setting) -> Self;
 
-    /// The same for sizes.
+    /// Makes a flag for a size.
     fn size(self, row: &'static Setting) -> Self;
 
-    /// The same for numbers.
+    /// Makes a flag for a number.
     fn count(self, row: &'static Setting) -> Self;
 
-    /// The same for durations.
+    /// Makes a flag for a duration.
     fn time(self, row: &'static Setting) -> Self;
 }
 
@@ -77,7 +77,7 @@ impl ValueParserFactory for Time {
     }
 }
 
-/// As for `Time`.
+/// Only for clap's derive, as that of [`Time`].
 impl ValueParserFactory for Limit {
     type Parser = ValueParser;
 

@@ -60,7 +60,7 @@ impl Controller {
         }
     }
 
-    /// The same of version 1.
+    /// Files of version 1 with a limit.
     fn old_files(self) -> &'static [&'static str] {
         match self {
             Self::Memory => &["memory.limit_in_bytes", "memory.stat"],

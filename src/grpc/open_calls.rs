@@ -26,7 +26,7 @@ const WARNING_PAUSE: Duration = Duration::from_mins(1);
 pub struct OpenCalls {
     budget: watch::Receiver<Budget>,
     all: TaskTracker,
-    /// Those of one plugin.
+    /// Calls of one plugin.
     own: TaskTracker,
     warned: Arc<Mutex<Option<Instant>>>,
 }
@@ -55,7 +55,7 @@ impl OpenCalls {
         Self { budget, all: TaskTracker::new(), own: TaskTracker::new(), warned: Arc::default() }
     }
 
-    /// The same for the calls of one more plugin.
+    /// Counts the calls of one more plugin, within the same budget.
     pub(super) fn of_plugin(&self) -> Self {
         Self { own: TaskTracker::new(), ..self.clone() }
     }

@@ -17,8 +17,8 @@ use crate::state::State;
 /// steps, and only the last one leaves the complete file.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// The same for a `ConfigMap` volume, which changes in one step. kubelet only
-/// updates links and removes old files afterwards.
+/// Time without changes before a `ConfigMap` volume is read. It changes in one step; kubelet
+/// only updates links and removes old files afterwards.
 const QUIET_VOLUME: Duration = Duration::from_millis(25);
 
 /// A directory that keeps changing is read after this time.

@@ -29,7 +29,7 @@ pub(super) struct PlacesReader {
     /// True if the directory was read before. From then on, a missing directory
     /// is an error, so that a lost mount removes no plugins.
     had_directory: bool,
-    /// The same for the directory of the single definition.
+    /// True if the directory of the single definition was read before.
     had_single: bool,
 }
 

@@ -33,9 +33,9 @@ pub(super) type Sockets = Vec<(String, PathBuf)>;
 /// Choice to report refused accesses of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Observation {
-    /// They are.
+    /// Report refused accesses.
     On,
-    /// They are not.
+    /// Do not report them.
     Off,
 }
 

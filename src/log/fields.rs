@@ -31,7 +31,7 @@ impl LogFields {
         Self::default().with("message", message)
     }
 
-    /// The same with a further field.
+    /// Adds a field.
     pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.0.insert(name.to_owned(), value.into());
         self

@@ -36,7 +36,7 @@ pub(super) struct Entry<'m> {
 pub(super) struct ConfigMaps(Vec<ConfigMap>);
 
 impl ConfigMaps {
-    /// Those of the host's namespace come first.
+    /// Reads them. `ConfigMap`s of the host's namespace come first.
     pub(super) fn new(documents: &[Value], host: &Host) -> Result<Self, MigrateError> {
         let manifests = documents.iter().filter_map(|document| read(document, false));
         let mut maps: Vec<_> = manifests.collect();

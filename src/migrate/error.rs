@@ -65,7 +65,7 @@ pub enum MigrateError {
     UnknownContainer {
         /// The name.
         name: String,
-        /// Those of the sidecars.
+        /// The names of the sidecars.
         known: Vec<String>,
     },
     /// The repo-server has a container with our name.

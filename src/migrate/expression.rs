@@ -30,7 +30,7 @@ pub(super) fn agrees(mount: &Value, sidecars: &[Sidecar]) -> bool {
 /// The variables of a sidecar on which the value of an expression depends.
 #[derive(PartialEq)]
 struct Origin<'s> {
-    /// Those to which it refers.
+    /// The variables to which it refers.
     variables: Vec<Option<&'s Value>>,
     /// All variables and their sources, if one of these refers to others or is not in `env`.
     all: Option<[&'s [Value]; 2]>,

@@ -34,7 +34,8 @@ impl<'s> Locator<'s> {
         Some(self.region(node))
     }
 
-    /// The region of a value's key; as above if it is missing.
+    /// The region of a value's key. For a missing entry, this is that of the innermost map
+    /// or list that exists on the path.
     pub(super) fn key(&self, path: &[Step]) -> Option<Region> {
         let (trail, _) = self.trail(path);
         let (key, value) = *trail.last()?;

@@ -62,9 +62,9 @@ pub struct Membership {
 /// Numbers of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Those that run.
+    /// Requests that run.
     pub running: usize,
-    /// Those that wait.
+    /// Requests that wait.
     pub waiting: usize,
 }
 
@@ -152,7 +152,7 @@ impl Admission {
     }
 
     /// Numbers of requests that run and that wait, in the class with most of them.
-    /// Those that wait for places of their own plugin count too.
+    /// Requests that wait for places of their own plugin count too.
     #[must_use]
     pub fn load(&self) -> Load {
         let state = self.state();

@@ -38,8 +38,8 @@ const IMMEDIATE: usize = 32 << 10;
 /// some milliseconds; below, another thread would hardly be worth its wake-up.
 const HALVED: usize = 256 << 10;
 
-/// The same as [`IMMEDIATE`] for announcements. They are not charged, and each value of
-/// one or two characters takes [`VALUE`] bytes.
+/// Largest output in bytes whose announcements are read at once. They are not charged, and
+/// each value of one or two characters takes [`VALUE`] bytes.
 const IMMEDIATE_VALUES: usize = 4 << 10;
 
 /// The thing that a request waited for if its deadline passed meanwhile.
@@ -143,7 +143,7 @@ impl Converter {
         MAX_TIMES * self.max_answer.max(length)
     }
 
-    /// The same, but at most the memory that one request can have now.
+    /// Memory in bytes that could help and that one request can have now.
     fn most(&self, length: usize) -> usize {
         self.useful(length).min(self.memory.most())
     }

@@ -79,8 +79,8 @@ impl Deadline {
         self.before_reading_all(unread, unread)
     }
 
-    /// The same if `all` bytes must be read of the archives of all waiting requests,
-    /// this one included.
+    /// The deadline for a wait, after which `unread` bytes of the request's archive must be
+    /// read, and `all` bytes of those of all waiting requests, this one included.
     #[must_use]
     pub(super) fn before_reading_all(&self, unread: u64, all: u64) -> Self {
         let granted = self.client.unwrap_or_default();

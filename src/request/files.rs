@@ -13,7 +13,7 @@ use crate::volume::WorkVolume;
 /// Bytes of an archive between two looks at the volume.
 const STRIDE: usize = 64 << 10;
 
-/// The same for decompressed bytes, most of which become files.
+/// Decompressed bytes between two looks at the volume. Most of them become files.
 const DECOMPRESSED_STRIDE: u64 = 1 << 20;
 
 /// Passes an archive to the worker that unpacks it, and gives it space that is only kept

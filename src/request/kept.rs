@@ -91,7 +91,7 @@ struct Table {
     seen: LruCache<Checksum, Seen>,
     kept: LruCache<Checksum, (Arc<KeptArchive>, Instant)>,
     repositories: LruCache<RepositoryKey, (Arc<KeptRepository>, Instant)>,
-    /// Those that are being unpacked.
+    /// Repositories that are being unpacked.
     unpacking: HashMap<RepositoryKey, watch::Receiver<()>>,
 }
 

@@ -30,7 +30,7 @@ impl Received {
         Ok(self)
     }
 
-    /// The same, if it reads the files of another lease.
+    /// The request, which reads the files of another lease.
     pub(super) fn reading(self, repository: Arc<KeptRepository>) -> Self {
         Self { checkout: Checkout { repository: Some(repository), ..self.checkout }, ..self }
     }

@@ -59,7 +59,7 @@ impl Space {
         self.bytes / LAST_PART
     }
 
-    /// The same, with files that take at most `most` bytes of memory.
+    /// The space, if files may take at most `most` bytes of memory.
     pub(super) fn within(self, most: u64) -> Self {
         let files =
             self.inodes.zip(self.free_inodes).map_or(0, |(all, free)| all.saturating_sub(free));

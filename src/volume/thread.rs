@@ -34,7 +34,8 @@ impl FileThread {
         self.run_after(ANSWER, work).await
     }
 
-    /// The same, but work whose turn does not come within `wait` is not done.
+    /// Does work, but only if its turn comes within `wait`. The error says after which time
+    /// there was no result.
     pub(crate) async fn run_after<T: Send + 'static>(
         &self,
         wait: Duration,

@@ -49,7 +49,7 @@ impl<S: Sink> Reader<S> {
         Self { compressed: Decompressor::Empty, walk: TarWalk::new(), sink, has_output: false }
     }
 
-    /// The same for an archive that is decompressed already. Argo CD sends none; an
+    /// A reader for an archive that is decompressed already. Argo CD sends none; an
     /// archive that says so itself would be refused by Argo CD.
     pub fn decompressed(sink: S) -> Self {
         Self { compressed: Decompressor::Nothing, has_output: true, ..Self::new(sink) }

@@ -92,8 +92,8 @@ impl Readable {
         Ok(all)
     }
 
-    /// The same for these paths, these closed mounts, `/work` as the directory of the
-    /// sandbox, and `/tokens` as that of tokens.
+    /// Rules for tests, which do not depend on this machine: these paths, these closed mounts,
+    /// `/work` as the directory of the sandbox, and `/tokens` as that of tokens.
     #[must_use]
     pub fn fixed(open: &[&str], closed: &[&str]) -> Self {
         let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect();

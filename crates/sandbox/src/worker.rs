@@ -173,7 +173,7 @@ impl Channels {
         Some(Self { socket, archive: descriptors.next().map(Into::into), turn: None })
     }
 
-    /// The same descriptors, to send them.
+    /// The descriptors, in the order in which to send them.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         [self.socket.as_fd()].into_iter().chain(self.archive.as_ref().map(AsFd::as_fd))
     }

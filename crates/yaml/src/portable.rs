@@ -30,8 +30,8 @@ pub fn portable(json: &[u8]) -> Cow<'_, [u8]> {
     portable_watched(json, &mut unwatched).unwrap_or(Cow::Borrowed(json))
 }
 
-/// The same; `None` if `watch` stops it. One byte may become six, so `watch` is asked at
-/// intervals, with the bytes of the new text.
+/// Like [`portable`]; `None` if `watch` stops it. One byte may become six, so `watch` is
+/// asked at intervals, with the bytes of the new text.
 pub fn portable_watched<'j>(json: &'j [u8], watch: &mut Watch<'_>) -> Option<Cow<'j, [u8]>> {
     if is_plain(json) {
         return Some(Cow::Borrowed(json));

@@ -17,7 +17,7 @@ pub(super) async fn answer<T: Send + 'static>(
     })
 }
 
-/// The same for a look that consists of checks.
+/// The checks that a look makes. If there is no answer, one check that names the subject.
 pub(super) async fn checks(
     subject: impl Display,
     look: impl FnOnce() -> Vec<Check> + Send + 'static,

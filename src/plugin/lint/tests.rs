@@ -14,7 +14,7 @@ fn found(spec: &str) -> Vec<String> {
     readings[0].diagnostics.iter().map(line).collect()
 }
 
-/// The same for a generate command of a plugin with discovery.
+/// Warnings about a generate command of a plugin with discovery.
 fn generate(command: &str) -> Vec<String> {
     found(&format!("  discover: {{fileName: x}}\n  generate:\n    command: {command}\n"))
 }

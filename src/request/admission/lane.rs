@@ -15,7 +15,7 @@ use crate::{plugin::PluginName, request::deadline::Deadline};
 pub(super) struct Lane {
     places: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
-    /// Those that wait in all lanes.
+    /// Number of requests that wait in all lanes.
     all_waiting: Arc<AtomicUsize>,
     pub(super) limit: usize,
     max_waiting: usize,

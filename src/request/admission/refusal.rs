@@ -75,7 +75,7 @@ pub enum NoPermit {
         obstacle: Obstacle,
         /// Number of requests that may wait, of all plugins.
         waiting: usize,
-        /// Those of the plugin that wait, if they wait for its own places.
+        /// Number of requests of the plugin that wait, if they wait for its own places.
         own: Option<usize>,
     },
     /// The deadline passed before a place was free.

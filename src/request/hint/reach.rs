@@ -47,8 +47,9 @@ impl Reach {
         self.first_port(bounds, &denials).or_else(|| self.first_path(bounds, &denials))
     }
 
-    /// The same, with paths from a thread, because a command can name a path whose storage
-    /// does not answer. There is no sentence then, and none about other paths meanwhile.
+    /// Like [`Self::refusal`], with paths from a thread, because a command can name a path
+    /// whose storage does not answer. There is no sentence then, and none about other paths
+    /// meanwhile.
     pub(in crate::request) fn refusal_in_time(
         self: &Arc<Self>,
         bounds: &Bounds,

@@ -22,7 +22,7 @@ pub struct Bounds {
     /// Paths that the command may read, in addition to those that all commands
     /// may read.
     pub read: Vec<PathBuf>,
-    /// The same, but the command fails if their modes close them to it.
+    /// Further paths that the command may read. It fails if their modes close them to it.
     pub named: Vec<PathBuf>,
     /// Secrets of the container that nobody named. The command does without those
     /// that are no longer mounted.

@@ -147,7 +147,7 @@ impl WorkerHandle {
     pub(super) async fn tell_with(&mut self, plan: &Plan, carried: BorrowedFd<'_>) {
         let frame = plan::frame(plan);
         let (head, rest) = frame.split_at(size_of::<u32>());
-        // As above.
+        // If the worker has ended, its reply or exit status has the reason.
         let sent = self.socket.send(|end| channel::send_bytes(end, head, &[carried])).await;
         if sent.is_ok() {
             let _ = self.socket.write_all(rest).await;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::wire::{exceeded::LimitExceeded, message::RequestLimits};
 
-/// Receiver of both.
+/// Tells a request's usage, and the limit that it exceeded.
 #[derive(Debug)]
 pub(super) struct LimitWatch {
     told: Option<oneshot::Receiver<LimitExceeded>>,

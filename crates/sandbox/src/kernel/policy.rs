@@ -59,7 +59,7 @@ const MACHINE: [&str; 13] = [
 pub(crate) struct Policy {
     /// Paths of the image and of programs.
     image: Vec<PathBuf>,
-    /// The same and others, without those that lie below another one.
+    /// The paths of the image and others, without paths below another one.
     places: Vec<OpenedPath>,
     /// Mount points in the image that all tenants may read.
     readable_mounts: Vec<PathBuf>,

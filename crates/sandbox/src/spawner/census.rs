@@ -139,7 +139,7 @@ pub(super) struct Row {
     /// if sockets were not asked for, and in tiers without separate UIDs.
     #[prost(uint64, tag = "10")]
     pub(super) ports: u64,
-    /// Those of `sockets` that belong to connections which no process has open.
+    /// Bytes of `sockets` that belong to connections which no process has open.
     #[prost(uint64, tag = "11")]
     pub(super) orphans: u64,
 }

@@ -98,7 +98,7 @@ pub(super) struct Cgroups {
     counts_files: bool,
     /// Cgroups of leases that could not be removed yet.
     left: Vec<String>,
-    /// Those of other spawners, which may end later.
+    /// Cgroups of other spawners, which may end later.
     others: Vec<String>,
 }
 

@@ -30,7 +30,7 @@ const TURN: [u8; 1] = [1];
 pub(super) enum EndReport {
     /// It has killed all processes and waits for its turn to work on files.
     Waiting,
-    /// These processes are left.
+    /// Process IDs of processes that are left.
     Processes(Vec<u32>),
     /// Files are left; this was the first error.
     Files(i32),

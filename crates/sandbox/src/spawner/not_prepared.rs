@@ -65,7 +65,7 @@ pub(super) enum Unavailable {
 }
 
 impl NotPrepared {
-    /// The same for the supervisor.
+    /// The message to the supervisor.
     pub(super) fn tell(&self) -> Unfitness {
         let tiers = if let Self::Tiers(tiers) = self { tiers.as_slice() } else { &[] };
         let shortage = |(tier, why): &(Tier, Unavailable)| Shortage {

@@ -26,11 +26,12 @@ const COST_FACTOR: u32 = 10;
 const FIRST: Duration = Duration::from_millis(250);
 const LATEST: Duration = Duration::from_secs(1);
 
-/// The same if no CPU time was seen: the kernel counts in ticks of 10 ms, in which
-/// a request can write 20 MB.
+/// Time from a measurement to the next one if no CPU time was seen meanwhile: the kernel
+/// counts in ticks of 10 ms, in which a request can write 20 MB.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// The same if a limit may be near.
+/// CPU time of a request between two measurements if a limit may be near. It is at least
+/// this many times as long as that of a measurement.
 const NEAR_SPACING: Duration = Duration::from_millis(20);
 const NEAR_COST_FACTOR: u32 = 2;
 

@@ -76,7 +76,7 @@ pub(super) struct LeaseRecord {
     pub(super) pending: Option<PendingWorker>,
     /// Start of the lease, to compare with file timestamps.
     pub(super) since: SystemTime,
-    /// The same on the clock that never jumps.
+    /// Start of the lease on the clock that never jumps.
     pub(super) began: Instant,
     /// Usage so far.
     pub(super) tally: Tally,

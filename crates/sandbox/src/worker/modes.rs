@@ -74,7 +74,8 @@ pub(super) fn closed(path: &Path, reader: &Reader) -> Option<ClosedFile> {
     above.or_else(|| itself(path, reader))
 }
 
-/// The same, without regard to the directories above.
+/// The mode that keeps `reader` from reading a path or a file in it, without regard to the
+/// directories above.
 pub(super) fn itself(path: &Path, reader: &Reader) -> Option<ClosedFile> {
     if !fs::metadata(path).ok()?.is_dir() {
         return one(path, reader, READ);

@@ -114,7 +114,7 @@ fn refused(error: impl std::error::Error, full: Option<Full>) -> JobError {
 /// The volume has too little space.
 #[derive(Clone, Copy, Debug)]
 enum Full {
-    /// The rest is for others.
+    /// The remaining space is for other requests.
     Almost(AlmostFull),
     /// The error of the operating system.
     Entirely(Errno),

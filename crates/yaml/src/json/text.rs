@@ -41,7 +41,8 @@ pub(super) fn escaped_len(text: &[u8]) -> usize {
     text.len() + 5 * text.iter().filter(is_escaped).count()
 }
 
-/// The same for any bytes.
+/// Upper bound of the escaped length of any bytes, without quotes. Invalid UTF-8
+/// becomes `\ufffd`.
 pub(super) fn lossy_len(bytes: &[u8]) -> usize {
     let chunks = bytes.utf8_chunks();
     let len = |chunk: Utf8Chunk<'_>| {

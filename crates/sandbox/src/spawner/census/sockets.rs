@@ -92,9 +92,9 @@ pub(in crate::spawner) fn open() -> Option<OwnedFd> {
 pub(super) struct Sockets {
     /// Bytes in their buffers.
     pub(super) bytes: u64,
-    /// Those of connections that no process has open, but the kernel has not ended yet.
+    /// Bytes of connections that no process has open, but the kernel has not ended yet.
     pub(super) orphans: u64,
-    /// Number of those that have a local port.
+    /// Number of sockets that have a local port.
     pub(super) ports: u64,
 }
 
@@ -138,7 +138,7 @@ struct Counted {
     has_port: bool,
 }
 
-/// These Unix sockets, and all internet sockets.
+/// The given Unix sockets, and all internet sockets.
 fn all(asked: BorrowedFd<'_>, unix: Vec<UnixSocket>) -> io::Result<Vec<Counted>> {
     let inodes: BTreeSet<u32> = unix.iter().map(|socket| socket.inode).collect();
     let counted = |socket: UnixSocket| {

@@ -68,8 +68,8 @@ impl Leases {
         }
     }
 
-    /// Those of an ended request are still there for a while, and are then the reason: no
-    /// other request ends for them.
+    /// Ends the request that has most of all processes. Processes of an ended request are still
+    /// there for a while, and are then the reason: no other request ends for them.
     fn end_crowd(&mut self) {
         let slots = self.slots.iter().filter(|(_, slot)| !slot.is_quarantined());
         let leases = slots.filter_map(|(_, slot)| slot.lease());

@@ -34,7 +34,7 @@ const MAX_PROGRAMS: usize = 256;
 #[derive(Debug)]
 pub(in crate::worker) struct Sights {
     workspace: PathBuf,
-    /// The rest is `None` if the sandbox hides nothing.
+    /// `None` if the sandbox hides nothing.
     hiding: Option<Hiding>,
 }
 
