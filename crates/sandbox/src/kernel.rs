@@ -8,5 +8,6 @@ pub(crate) mod fork;
 pub(crate) mod heap;
 pub(crate) mod limits;
 pub(crate) mod oom;
+pub(crate) mod parent;
 pub(crate) mod policy;
 pub(crate) mod privilege;

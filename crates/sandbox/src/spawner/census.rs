@@ -17,11 +17,8 @@ use std::{
 
 use nix::{
     errno::Errno,
-    sys::{
-        prctl,
-        signal::{SigSet, Signal},
-    },
-    unistd::{Pid, Uid, getppid},
+    sys::signal::{SigSet, Signal},
+    unistd::{Pid, Uid},
 };
 use prost::Message;
 
@@ -29,6 +26,7 @@ pub(super) use self::sockets::{by_inode as socket_buffers, open as open_sockets}
 use crate::{
     kernel::{
         fork::{self, SingleThreaded},
+        parent::end_with,
         privilege::{change_user, drop_capabilities},
     },
     wire::channel,
@@ -231,10 +229,7 @@ fn run(socket: &OwnedFd, equipment: &Equipment<'_>) -> io::Result<()> {
     let kept = [socket.as_fd(), equipment.root].into_iter().chain(equipment.diagnostics);
     fork::close_all_but(kept)?;
     become_powerless(equipment.user)?;
-    prctl::set_pdeathsig(Signal::SIGKILL)?;
-    if getppid() != equipment.spawner {
-        return Ok(());
-    }
+    end_with(equipment.spawner, Signal::SIGKILL)?;
     SigSet::all().thread_unblock()?;
     answer(socket, equipment)
 }

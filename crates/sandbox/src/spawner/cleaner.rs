@@ -18,7 +18,7 @@ use nix::{
         prctl,
         signal::{Signal, kill},
     },
-    unistd::{Pid, Uid, geteuid, getppid, setfsuid},
+    unistd::{Pid, Uid, geteuid, setfsuid},
 };
 use prost::Message;
 use rustix::{
@@ -31,6 +31,7 @@ use crate::{
     kernel::{
         fork::{SingleThreaded, close_all_but},
         limits::lower_priority,
+        parent::end_with,
         policy::restrict_changes,
         privilege::keep_capabilities,
     },
@@ -224,10 +225,7 @@ fn work(socket: &OwnedFd, spawner: Pid, rights: Rights<'_>) -> io::Result<()> {
     if let Some(uids) = rights.uids {
         uids.leave()?;
     }
-    prctl::set_pdeathsig(Signal::SIGKILL)?;
-    if getppid() != spawner {
-        return Ok(());
-    }
+    end_with(spawner, Signal::SIGKILL)?;
     // New requests come first.
     lower_priority()?;
     if let Some(directory) = rights.within {

@@ -16,7 +16,7 @@ use super::{
     Job,
     watch::{KILL_ORDER, SignalScope, end_as, watched},
 };
-use crate::wire::tier::Tier;
+use crate::{kernel::parent::end_with, wire::tier::Tier};
 
 /// Does the job in a child, kills all its leftover processes, and ends like the
 /// child.
@@ -32,10 +32,7 @@ fn guard(job: &mut Job<'_>) -> io::Result<i32> {
     setsid()?;
     prctl::set_child_subreaper(true)?;
     watched().thread_block()?;
-    prctl::set_pdeathsig(KILL_ORDER)?;
-    if getppid() != spawner {
-        return Err(Errno::ESRCH.into());
-    }
+    end_with(spawner, KILL_ORDER)?;
     let context = job.context;
     let scope =
         if context.tier == Tier::Landlock { enclose(spawner)? } else { SignalScope::Children };

@@ -30,6 +30,7 @@ use crate::{
         fork,
         limits::{self, ProcessLimits},
         oom,
+        parent::end_with,
         policy::{ExtraAccess, restrict_changes},
         privilege::{change_user, drop_capabilities},
     },
@@ -65,7 +66,7 @@ pub(super) fn assume(
         change_user(user, &groups).map_err(step("switch to the leased UID"))?;
     }
     drop_capabilities().map_err(step("drop capabilities"))?;
-    die_with(parent).map_err(step("set the parent death signal"))?;
+    end_with(parent, Signal::SIGKILL).map_err(step("set the parent death signal"))?;
     prctl::set_no_new_privs().map_err(step("set no_new_privs"))?;
     prove_powerless(tenant, groups).map_err(step("verify that no privilege is left"))?;
     let workspace = enter(context, tenant).map_err(step("enter the workspace"))?;
@@ -212,7 +213,7 @@ pub(super) fn become_tenant(tenant: &Tenant, parent: Pid) -> Result<(), Errno> {
     }
     drop_capabilities()?;
     prctl::set_no_new_privs()?;
-    die_with(parent)
+    end_with(parent, Signal::SIGKILL)
 }
 
 /// Checks all IDs, and tries to become root again.
@@ -233,13 +234,6 @@ fn prove_powerless(tenant: &Tenant, wanted: &BTreeSet<u32>) -> Result<(), Errno>
     } else {
         Err(Errno::EPERM)
     }
-}
-
-/// Changing the UID resets this signal, so it is set afterwards. The parent may
-/// have ended meanwhile.
-fn die_with(parent: Pid) -> Result<(), Errno> {
-    prctl::set_pdeathsig(Signal::SIGKILL)?;
-    if getppid() == parent { Ok(()) } else { Err(Errno::ESRCH) }
 }
 
 fn enter(context: &WorkerContext<'_>, tenant: &Tenant) -> Result<OwnedFd, Errno> {

@@ -36,7 +36,10 @@ use super::{
     Job,
     watch::{KILL_ORDER, SignalScope, end_as, watched},
 };
-use crate::kernel::fork::{self, SingleThreaded};
+use crate::kernel::{
+    fork::{self, SingleThreaded},
+    parent::end_with,
+};
 
 const NEW: CloneFlags = CloneFlags::CLONE_NEWPID
     .union(CloneFlags::CLONE_NEWNS)
@@ -75,10 +78,7 @@ pub(super) fn enter(job: &mut Job<'_>) -> i32 {
 fn monitor(job: &mut Job<'_>) -> io::Result<i32> {
     let spawner = getppid();
     setsid()?;
-    prctl::set_pdeathsig(Signal::SIGKILL)?;
-    if getppid() != spawner {
-        return Err(io::ErrorKind::NotFound.into());
-    }
+    end_with(spawner, Signal::SIGKILL)?;
     let (mut status_socket, told) = UnixStream::pair()?;
     unshare(NEW)?;
     let signals = watched();
