@@ -43,7 +43,7 @@ impl Volume {
     pub fn of(path: &Path, memory: u64) -> io::Result<Self> {
         let about = statfs(path)?;
         let in_memory = u64::try_from(about.f_type).is_ok_and(|kind| IN_MEMORY.contains(&kind));
-        let block = u64::try_from(about.f_bsize).unwrap_or_default();
+        let block = u64::try_from(about.f_frsize).unwrap_or_default();
         let bytes = |blocks: u64| blocks.saturating_mul(block);
         let (size, free) = match bytes(about.f_blocks) {
             0 => (memory, memory),
