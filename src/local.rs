@@ -30,8 +30,9 @@ use bytes::Bytes;
 use self::{
     asked::Asked,
     difference::difference,
+    private::Observation,
     report::Report,
-    target::{Claim, Observation, Target, ask, choose, is_unclaimed, wanted},
+    target::{Claim, Target, ask, choose, is_unclaimed, wanted},
 };
 pub use self::{
     compare::compare, doctor::doctor, error::LocalError, interrupt::interrupted,

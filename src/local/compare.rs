@@ -13,10 +13,10 @@ use super::{
     asked::Asked,
     difference::difference,
     peer::PeerServer,
-    private::{NotPrivate, Private, Setup},
+    private::{NotPrivate, Observation, Private, Setup},
     report::Report,
     show,
-    target::{Claim, Observation, Sockets, Target, ask, choose},
+    target::{Claim, Sockets, Target, ask, choose},
 };
 use crate::{
     config::{Application, Comparison, OutputFormat},

@@ -7,10 +7,11 @@ use super::{
     LocalError,
     asked::Asked,
     findings::RunEnd,
+    private::Observation,
     proposal::Proposal,
     report::Report,
     show,
-    target::{Observation, Target, choose},
+    target::{Target, choose},
 };
 use crate::{
     config::{Application, OutputFormat},

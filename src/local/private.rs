@@ -19,7 +19,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{copies::Copies, report::Report, target::Observation};
+use super::{copies::Copies, report::Report};
 use crate::{
     config::Application,
     event::{Event, Events},
@@ -49,6 +49,15 @@ pub(super) struct Private {
     directory: TempDir,
     /// Definitions that it does not serve.
     left_out: Vec<String>,
+}
+
+/// Choice to report refused accesses of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Observation {
+    /// Report refused accesses.
+    On,
+    /// Do not report them.
+    Off,
 }
 
 /// Settings of a private supervisor.

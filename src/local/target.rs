@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     LocalError,
-    private::{Private, Setup},
+    private::{Observation, Private, Setup},
     report::Report,
 };
 use crate::{
@@ -29,15 +29,6 @@ pub(super) enum Target {
 
 /// Names and sockets of plugins, in the order in which Argo CD asks them.
 pub(super) type Sockets = Vec<(String, PathBuf)>;
-
-/// Choice to report refused accesses of commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Observation {
-    /// Report refused accesses.
-    On,
-    /// Do not report them.
-    Off,
-}
 
 /// A plugin's answer about an application.
 #[derive(Debug)]
