@@ -1,6 +1,6 @@
 //! Loops that go on after a command has failed.
 
-use super::{super::words::is_errexit, reader::is_keyword};
+use super::super::words::is_errexit;
 
 /// First words of commands in a loop whose failure loses no output.
 const HARMLESS: [&str; 33] = [
@@ -72,6 +72,14 @@ impl Loops {
             self.careless = self.careless.or(self.pending.take());
         }
     }
+}
+
+/// True for keywords and assignments before a command.
+pub(super) fn is_keyword(word: &str) -> bool {
+    ["if", "then", "else", "elif", "do", "while", "until", "!", "{", "time"].contains(&word)
+        || word.split_once('=').is_some_and(|(name, _)| {
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        })
 }
 
 /// True for words before a command in a block.

@@ -1,6 +1,9 @@
 //! Reads the text of a shell script once, from start to end.
 
-use super::{Script, Unquoted, loops::Loops};
+use super::{
+    Script, Unquoted,
+    loops::{Loops, is_keyword},
+};
 
 /// Most levels of nested substitutions that are read.
 const MAX_DEPTH: usize = 50;
@@ -379,12 +382,4 @@ impl Level {
     fn new(within: Within, command: usize) -> Self {
         Self { within, command, pipes: Vec::new(), is_test: false }
     }
-}
-
-/// True for keywords and assignments before a command.
-pub(super) fn is_keyword(word: &str) -> bool {
-    ["if", "then", "else", "elif", "do", "while", "until", "!", "{", "time"].contains(&word)
-        || word.split_once('=').is_some_and(|(name, _)| {
-            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-        })
 }
