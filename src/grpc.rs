@@ -27,6 +27,7 @@ mod stream;
 mod sweep;
 mod unknown;
 mod version;
+mod warning_pause;
 mod wire;
 
 pub use ask_pass::{Answer, ask, relay};

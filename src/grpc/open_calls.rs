@@ -1,24 +1,17 @@
 //! The number of calls that are open at a time, over all connections.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
-
 use http_body_util::BodyExt;
 use tokio::sync::watch;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 use tonic::{Status, body::Body};
 use tracing::warn;
 
+use super::warning_pause::WarningPause;
 use crate::budget::Budget;
 
 /// Calls that each plugin may have open in any case. Argo CD makes one at a time on a
 /// connection, so a client that opens thousands takes no plugin away from others.
 const OWN: usize = 8;
-
-/// Least time between two warnings.
-const WARNING_PAUSE: Duration = Duration::from_mins(1);
 
 /// Counts the calls of all plugins, and refuses more than the memory for them allows. A call
 /// takes memory before its first message has arrived. Cheap to clone.
@@ -28,7 +21,7 @@ pub struct OpenCalls {
     all: TaskTracker,
     /// Calls of one plugin.
     own: TaskTracker,
-    warned: Arc<Mutex<Option<Instant>>>,
+    warning_pause: WarningPause,
 }
 
 /// Counts a call until it is dropped.
@@ -52,7 +45,8 @@ impl OpenCalls {
     /// Counts within `budget`.
     #[must_use]
     pub fn new(budget: watch::Receiver<Budget>) -> Self {
-        Self { budget, all: TaskTracker::new(), own: TaskTracker::new(), warned: Arc::default() }
+        let warning_pause = WarningPause::default();
+        Self { budget, all: TaskTracker::new(), own: TaskTracker::new(), warning_pause }
     }
 
     /// Counts the calls of one more plugin, within the same budget.
@@ -75,9 +69,7 @@ impl OpenCalls {
     }
 
     fn warn(&self, calls: usize) {
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        if warned.is_none_or(|at| at.elapsed() >= WARNING_PAUSE) {
-            *warned = Some(Instant::now());
+        if self.warning_pause.is_over() {
             warn!(
                 calls,
                 "calls are refused: clients have as many open as the memory for them allows: raise \

@@ -1,17 +1,12 @@
 //! The number of connections, which the limit of descriptors bounds.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 
+use super::warning_pause::WarningPause;
 use crate::metrics::Metrics;
-
-/// Least time between two warnings.
-const WARNING_PAUSE: Duration = Duration::from_mins(1);
 
 /// Room for connections of all plugins. Without room, new clients wait in the
 /// queue of their socket instead of failing for lack of a descriptor.
@@ -20,7 +15,7 @@ pub struct Room {
     places: Arc<Semaphore>,
     size: usize,
     metrics: Metrics,
-    warned: Arc<Mutex<Option<Instant>>>,
+    warning_pause: WarningPause,
 }
 
 /// The place of one connection.
@@ -34,7 +29,8 @@ impl Room {
     #[must_use]
     pub fn new(size: usize, metrics: Metrics) -> Self {
         let size = size.clamp(1, Semaphore::MAX_PERMITS);
-        Self { places: Arc::new(Semaphore::new(size)), size, metrics, warned: Arc::default() }
+        let places = Arc::new(Semaphore::new(size));
+        Self { places, size, metrics, warning_pause: WarningPause::default() }
     }
 
     /// Number of open connections.
@@ -65,9 +61,7 @@ impl Room {
     }
 
     fn warn(&self) {
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        if warned.is_none_or(|at| at.elapsed() >= WARNING_PAUSE) {
-            *warned = Some(Instant::now());
+        if self.warning_pause.is_over() {
             warn!(
                 connections = self.size,
                 "new connections wait: the limit of descriptors allows no more: raise \
@@ -79,6 +73,8 @@ impl Room {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tokio::time::timeout;
 
     use super::*;
@@ -89,7 +85,7 @@ mod tests {
         let room = Room::new(1, metrics.clone());
         room.free().await;
         let place = room.try_enter().unwrap();
-        assert!(timeout(WARNING_PAUSE, room.free()).await.is_err());
+        assert!(timeout(Duration::from_mins(1), room.free()).await.is_err());
         assert!(room.try_enter().is_none());
         drop(place);
         room.free().await;
