@@ -3,19 +3,20 @@
 //! A file system event is only a hint to read again. Definitions are also read at
 //! regular intervals, because events can get lost.
 
+mod examiner;
 mod follow;
 mod grace;
 mod hiding;
 mod history;
 mod ignored;
 mod ledger;
-mod looks;
 mod mount;
 mod only_plugin;
 mod places;
 mod snapshot;
 mod source;
 mod stamp;
+mod subject;
 mod usable;
 mod watch;
 
@@ -30,20 +31,20 @@ use cmp_sandbox::Tier;
 use tokio::sync::watch::{Sender, channel};
 use tracing::{error, info, warn};
 
+use self::{
+    examiner::{Examiner, Found},
+    grace::{Decision, Grace},
+    hiding::Hiding,
+    history::{Digests, History, digests},
+    only_plugin::OnlyPlugin,
+    places::PlacesReader,
+    usable::Usability,
+};
 pub use self::{
     follow::Prompt,
     mount::{StaticMount, static_mounts},
     places::Places,
     snapshot::{NoSnapshot, Unreadable},
-};
-use self::{
-    grace::{Decision, Grace},
-    hiding::Hiding,
-    history::{Digests, History, digests},
-    looks::{Found, Looks},
-    only_plugin::OnlyPlugin,
-    places::PlacesReader,
-    usable::Usability,
 };
 pub(crate) use self::{
     ignored::{Exclusion, Ignored},
@@ -73,8 +74,8 @@ pub struct Loader {
     watching: bool,
     /// Problems that were logged last time, so that each is logged once.
     logged: Vec<String>,
-    /// `None` if nobody looks.
-    looks: Option<Looks>,
+    /// `None` if nobody examines programs and paths.
+    examiner: Option<Examiner>,
     only_plugin: OnlyPlugin,
 }
 
@@ -116,19 +117,19 @@ impl Loader {
             last: None,
             watching: false,
             logged: Vec::new(),
-            looks: None,
+            examiner: None,
             only_plugin: OnlyPlugin::default(),
         };
         (loader, state)
     }
 
-    /// At each read, also looks for the programs of commands in the `PATH` `search`, and for
+    /// At each read, also examines the programs of commands in the `PATH` `search`, and
     /// paths that plugins may miss, and gives the only plugin the Secrets of the container.
-    pub(crate) fn looking(self, search: Bytes, watched: Watched) -> io::Result<Self> {
+    pub(crate) fn examining(self, search: Bytes, watched: Watched) -> io::Result<Self> {
         let watched = Arc::new(watched);
         let only_plugin = OnlyPlugin::new(Arc::clone(&watched));
-        let looks = Looks::start(Usability::new(search), Hiding::new(watched))?;
-        Ok(Self { looks: Some(looks), only_plugin, ..self })
+        let examiner = Examiner::start(Usability::new(search), Hiding::new(watched))?;
+        Ok(Self { examiner: Some(examiner), only_plugin, ..self })
     }
 
     /// Reads all definitions once. If reading fails, the definitions stay as they
@@ -227,8 +228,8 @@ impl Loader {
     /// Publishes a change of the state, after which `desired` are the definitions.
     fn publish(&mut self, desired: &Catalog, change: impl FnOnce(&Self, &mut State) -> State) {
         // Not while the state is locked, because this accesses files.
-        let look = |looks: &mut Looks| looks.examine(desired);
-        let Found { unusable, hidden } = self.looks.as_mut().map(look).unwrap_or_default();
+        let examine = |examiner: &mut Examiner| examiner.examine(desired);
+        let Found { unusable, hidden } = self.examiner.as_mut().map(examine).unwrap_or_default();
         self.state.send_modify(|state| {
             *state = change(self, state);
             state.unusable = unusable;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use super::looks::Looking;
+use super::subject::Subject;
 use crate::{
     event::TOLD,
     hidden::{HiddenPath, Watched},
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Hiding {
     watched: Arc<Watched>,
-    /// The result of the last look, so that each path is logged once.
+    /// The last result, so that each path is logged once.
     known: Vec<HiddenPath>,
 }
 
@@ -26,8 +26,8 @@ impl Hiding {
 
     /// Finds the paths that are hidden from plugins. Files in a volume appear and
     /// disappear, so this is repeated at each read.
-    pub(super) fn examine(&mut self, catalog: &Catalog, looking: &Looking) -> Vec<HiddenPath> {
-        let found = self.watched.hidden(catalog, |path| looking.at(path.display()));
+    pub(super) fn examine(&mut self, catalog: &Catalog, subject: &Subject) -> Vec<HiddenPath> {
+        let found = self.watched.hidden(catalog, |path| subject.set(path.display()));
         for hidden in found.iter().filter(|hidden| !self.is_known(hidden)) {
             let HiddenPath { code, message, help, .. } = hidden;
             // `render` shows a hint if the path is missed.

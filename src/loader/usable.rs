@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use tracing::{error, info};
 
-use super::looks::Looking;
+use super::subject::Subject;
 use crate::{
     plugin::{Catalog, PluginName},
     programs,
@@ -19,7 +19,7 @@ pub(super) type Unusable = BTreeMap<PluginName, Vec<String>>;
 pub(super) struct Usability {
     /// The `PATH` of commands.
     search: Bytes,
-    /// The result of the last look, so that each change is logged once.
+    /// The last result, so that each change is logged once.
     known: Unusable,
 }
 
@@ -30,12 +30,12 @@ impl Usability {
 
     /// Looks for all programs. A program can appear or disappear without a change of
     /// a definition, so this is repeated at each read.
-    pub(super) fn examine(&mut self, catalog: &Catalog, looking: &Looking) -> Unusable {
+    pub(super) fn examine(&mut self, catalog: &Catalog, subject: &Subject) -> Unusable {
         let found: Unusable = catalog
             .iter()
             .filter_map(|plugin| {
                 let missing = plugin.commands().filter_map(|(key, line)| {
-                    looking.at(format_args!("plugin {}: {key}: {}", plugin.name, line.program()));
+                    subject.set(format_args!("plugin {}: {key}: {}", plugin.name, line.program()));
                     programs::of_command(key, line, &self.search)
                 });
                 let text = |one: programs::MissingProgram| {
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_missing_program_is_named_before_what_follows() {
         let found =
-            Usability::new("/no/such".into()).examine(&catalog_of(&["a"]), &Looking::default());
+            Usability::new("/no/such".into()).examine(&catalog_of(&["a"]), &Subject::default());
         let [reasons] = &found.into_values().collect::<Vec<_>>()[..] else { panic!("one plugin") };
         let (reason, _) =
             reasons[0].split_once(", and every request that needs it fails: put ").unwrap();

@@ -64,7 +64,7 @@ fn loader(
     let (places, grace, read) = (config.places(), config.empty_grace.0, config.bounds().read);
     let (loader, state) = Loader::new(places, tier, grace, metrics.clone());
     let watched = Watched::new(Arc::clone(reach), read, &config::inherited());
-    Ok((loader.looking(config::search(), watched)?, state))
+    Ok((loader.examining(config::search(), watched)?, state))
 }
 
 /// Paths and ports that the sandbox lets plugins reach, in this tier and with this version of

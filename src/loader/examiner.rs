@@ -1,13 +1,9 @@
-//! Looks at the programs and paths that definitions name. They may be on storage that does
-//! not answer, so a thread looks, and the loader waits for a limited time.
+//! Examines the programs and paths that definitions name. They may be on storage that does
+//! not answer, so a thread does it, and the loader waits for a limited time.
 
 use std::{
-    fmt::Display,
     io,
-    sync::{
-        Arc, Mutex, PoisonError,
-        mpsc::{Receiver, SyncSender, sync_channel},
-    },
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
     thread,
     time::Duration,
 };
@@ -16,14 +12,15 @@ use tracing::warn;
 
 use super::{
     hiding::Hiding,
+    subject::Subject,
     usable::{Unusable, Usability},
 };
 use crate::{hidden::HiddenPath, plugin::Catalog};
 
-/// Longest wait for the result of a look.
+/// Longest wait for a result.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// The result of a look.
+/// The result of an examination.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     /// Plugins with programs that cannot run.
@@ -32,40 +29,25 @@ pub(super) struct Found {
     pub(super) hidden: Vec<HiddenPath>,
 }
 
-/// The program or path that the thread looks at. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Looking(Arc<Mutex<String>>);
-
-impl Looking {
-    /// Sets it.
-    pub(super) fn at(&self, subject: impl Display) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = subject.to_string();
-    }
-
-    fn subject(&self) -> String {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// Orders looks. The thread ends after this value.
+/// Lets a thread examine plugins. The thread ends after this value.
 #[derive(Debug)]
-pub(super) struct Looks {
+pub(super) struct Examiner {
     orders: SyncSender<Catalog>,
     results: Receiver<Found>,
     last: Found,
-    looking: Looking,
-    /// The thread has not finished the last look.
+    subject: Subject,
+    /// The thread has not finished its last order.
     is_late: bool,
 }
 
-impl Looks {
+impl Examiner {
     /// Starts the thread.
     pub(super) fn start(mut usability: Usability, mut hiding: Hiding) -> io::Result<Self> {
         let (orders, catalogs) = sync_channel::<Catalog>(1);
         let (sender, results) = sync_channel(1);
-        let looking = Looking::default();
-        let now = looking.clone();
-        let look = move || {
+        let subject = Subject::default();
+        let now = subject.clone();
+        let examine = move || {
             for catalog in catalogs {
                 let unusable = usability.examine(&catalog, &now);
                 let found = Found { unusable, hidden: hiding.examine(&catalog, &now) };
@@ -74,8 +56,8 @@ impl Looks {
                 }
             }
         };
-        thread::Builder::new().name("looks".to_owned()).spawn(look)?;
-        Ok(Self { orders, results, last: Found::default(), looking, is_late: false })
+        thread::Builder::new().name("examiner".to_owned()).spawn(examine)?;
+        Ok(Self { orders, results, last: Found::default(), subject, is_late: false })
     }
 
     /// The result for these plugins, or the last one if the thread does not finish in time.
@@ -92,7 +74,7 @@ impl Looks {
             self.is_late = true;
             warn!(
                 limit = ?ANSWER,
-                at = self.looking.subject(),
+                at = self.subject.text(),
                 "cannot look at the programs and paths of definitions: storage does not answer: \
                  `doctor` names all that do not"
             );
