@@ -336,7 +336,7 @@ fn pipeline(
     let converter = Converter::new(budget.clone(), config.max_message(), encode_announcements);
     let (admission, indexes) = (Admission::new(budget.clone()), IndexResources::default());
     Pipeline {
-        kept: KeptArchives::new(budget.clone(), admission.clone(), &indexes, link.has_users()),
+        kept: KeptArchives::new(budget.clone(), admission.clone(), &indexes, link.has_own_uids()),
         link,
         own: admission.lanes(),
         admission,

@@ -83,7 +83,7 @@ struct Shelf {
     makers: Arc<Semaphore>,
     unpackers: Arc<Semaphore>,
     /// Requests have separate UIDs, so that one can have files that no other may change.
-    has_users: bool,
+    has_own_uids: bool,
 }
 
 #[derive(Debug)]
@@ -163,7 +163,7 @@ impl KeptArchives {
         budget: watch::Receiver<Budget>,
         admission: Admission,
         indexes: &IndexResources,
-        has_users: bool,
+        has_own_uids: bool,
     ) -> Self {
         let table = Table {
             seen: LruCache::new(MAX_SEEN),
@@ -181,7 +181,7 @@ impl KeptArchives {
             threads: indexes.threads.clone(),
             makers: Arc::new(Semaphore::new(MAKERS)),
             unpackers: Arc::new(Semaphore::new(UNPACKERS)),
-            has_users,
+            has_own_uids,
         }))
     }
 

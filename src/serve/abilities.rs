@@ -9,13 +9,13 @@ use crate::metrics::{Feature, Metrics};
 pub(super) fn measure(abilities: &Abilities, metrics: &Metrics) {
     let Abilities { tier, landlock, leases, unlimited, no_cgroups, .. } = abilities;
     metrics.isolated(tier.as_str(), *leases);
-    let has_uids = matches!(tier, Tier::Namespaces | Tier::Uid);
+    let has_own_uids = tier.has_own_uids();
     for (feature, is_confined) in [
         (Feature::Namespaces, *tier == Tier::Namespaces),
-        (Feature::Uid, has_uids),
+        (Feature::Uid, has_own_uids),
         (Feature::Landlock, *landlock > 0 && *tier != Tier::None),
         (Feature::Cgroups, no_cgroups.is_none()),
-        (Feature::ProcessLimit, has_uids && !unlimited),
+        (Feature::ProcessLimit, has_own_uids && !unlimited),
     ] {
         metrics.confined(feature, is_confined);
     }

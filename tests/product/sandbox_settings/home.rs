@@ -78,8 +78,8 @@ fn settings_and_plugins_of_the_images_home_are_there() {
     let repositories = home.at(".config/helm/repositories.yaml");
     fs::set_permissions(repositories, fs::Permissions::from_mode(0o600)).unwrap();
     // Without UIDs of their own, requests have one that cannot read a file of root.
-    let has_own_uid = |tier: &&str| ["namespaces", "uid"].contains(tier);
-    for tier in tiers().into_iter().filter(has_own_uid) {
+    let has_own_uids = |tier: &&str| ["namespaces", "uid"].contains(tier);
+    for tier in tiers().into_iter().filter(has_own_uids) {
         let bench = Bench::new("", SHOW).with("HOME", &home.text()).with("IMAGE", &home.text());
         let seen = shown(&bench, tier, &["repositories", "plugin", "git"]);
         assert_eq!(seen, ["repositories", "name: diff", "[user]"], "{tier}");

@@ -89,7 +89,7 @@ fn ask(bench: &Bench) -> Vec<Rendered> {
     (0..REQUESTS).map(|_| bench.ask("tried", &[])).collect()
 }
 
-fn has_users(tier: &str) -> bool {
+fn has_own_uids(tier: &str) -> bool {
     ["uid", "namespaces"].contains(&tier)
 }
 
@@ -106,7 +106,7 @@ fn no_command_changes_the_repository_and_later_requests_share_it() {
             );
         }
         let at: Vec<_> = rendered.iter().map(|one| one.value("at")).collect();
-        let is_shared = has_users(tier) && bytes > 0;
+        let is_shared = has_own_uids(tier) && bytes > 0;
         assert_eq!(at.iter().all(|path| path == &at[0]), is_shared, "{tier}: {at:?}");
         let shared = server.last_log().matches(SHARED).count();
         assert_eq!(shared, if is_shared { REQUESTS - 1 } else { 0 }, "{tier}");
@@ -118,7 +118,7 @@ fn no_command_changes_the_repository_and_later_requests_share_it() {
 
 #[test]
 fn requests_at_the_same_time_share_one_repository() {
-    for tier in isolating_tiers().filter(|tier| has_users(tier)) {
+    for tier in isolating_tiers().filter(|tier| has_own_uids(tier)) {
         crowd(tier);
     }
 }
@@ -164,7 +164,7 @@ fn the_error_of_a_refused_change_names_the_key() {
 
 #[test]
 fn requests_with_another_archive_cannot_read_a_shared_one() {
-    for tier in isolating_tiers().filter(|tier| has_users(tier)) {
+    for tier in isolating_tiers().filter(|tier| has_own_uids(tier)) {
         let print =
             "echo 'kind: A'; echo \"at: '$PWD'\"; echo \"got: '$(cat $(cat x)/noise | wc -c)'\"";
         let (bench, _server) = serve(tier, print, NOISE);
@@ -196,7 +196,7 @@ const SURVEY: &str = "echo 'kind: A'; echo \"at: '$PWD'\"; echo \"id: '$(id -u)'
 
 #[test]
 fn a_hostile_request_leaves_shared_files_as_they_were() {
-    for tier in isolating_tiers().filter(|tier| has_users(tier)) {
+    for tier in isolating_tiers().filter(|tier| has_own_uids(tier)) {
         let (bench, server) = serve(tier, SURVEY, NOISE);
         drop(server);
         bench.add("hostile", READ_ONLY, HOSTILE);
@@ -244,7 +244,11 @@ fn modes_that_are_preserved_let_readers_do_what_the_owner_may() {
             let values = ["run", "open", "closed"].map(|key| one.value(key));
             assert_eq!(values, ["ran", "text", ""], "{tier}");
         }
-        assert_eq!(rendered[0].value("at") == rendered[1].value("at"), has_users(tier), "{tier}");
+        assert_eq!(
+            rendered[0].value("at") == rendered[1].value("at"),
+            has_own_uids(tier),
+            "{tier}"
+        );
     }
 }
 
@@ -256,7 +260,7 @@ const PART_OF_LIMIT: usize = 12 << 20;
 
 #[test]
 fn a_repository_that_finds_no_place_counts_for_its_request() {
-    for tier in isolating_tiers().filter(|tier| has_users(tier)) {
+    for tier in isolating_tiers().filter(|tier| has_own_uids(tier)) {
         let bench = Bench::new("", "");
         for (name, zeros) in [("app", 0), ("large", PART_OF_LIMIT)] {
             let application = bench.path(name);

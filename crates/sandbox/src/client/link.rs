@@ -44,7 +44,7 @@ pub struct Link {
     places: Arc<Semaphore>,
     consumption: watch::Receiver<Consumption>,
     health: watch::Receiver<Health>,
-    has_users: bool,
+    has_own_uids: bool,
 }
 
 /// Receivers of results, by the number of the order.
@@ -68,8 +68,8 @@ impl Link {
         let (consumption, watched) = watch::channel(Consumption::default());
         let places = Arc::new(Semaphore::new(leases));
         let (health, seen) = watch::channel(Health::default());
-        let has_users = spawner.abilities.tier.has_users();
-        let link = Self { orders, places, consumption: watched, health: seen, has_users };
+        let has_own_uids = spawner.abilities.tier.has_own_uids();
+        let link = Self { orders, places, consumption: watched, health: seen, has_own_uids };
         let driver = Driver {
             socket: Socket::new(spawner.control)?,
             waiting: Arc::default(),
@@ -97,8 +97,8 @@ impl Link {
 
     /// True if no two leases have the same UID at a time.
     #[must_use]
-    pub fn has_users(&self) -> bool {
-        self.has_users
+    pub fn has_own_uids(&self) -> bool {
+        self.has_own_uids
     }
 
     /// Condition of the spawner and of its leases.

@@ -39,7 +39,7 @@ impl Tier {
 
     /// Returns true if no two running requests have the same UID.
     #[must_use]
-    pub fn has_users(self) -> bool {
+    pub fn has_own_uids(self) -> bool {
         matches!(self, Self::Uid | Self::Namespaces)
     }
 }

@@ -19,14 +19,19 @@ const MIB: u64 = 1 << 20;
 
 const READ_ONLY: &str = "workspace: {readOnly: true}";
 
-fn shelf(leases: u32, has_users: bool) -> KeptArchives {
+fn shelf(leases: u32, has_own_uids: bool) -> KeptArchives {
     let budget = Budget {
         archives: Share::new(MIB, "a test"),
         leases: Share::new(leases, "a test"),
         ..Budget::default()
     };
     let budget = watch::channel(budget).1;
-    KeptArchives::new(budget.clone(), Admission::new(budget), &IndexResources::default(), has_users)
+    KeptArchives::new(
+        budget.clone(),
+        Admission::new(budget),
+        &IndexResources::default(),
+        has_own_uids,
+    )
 }
 
 fn header(letter: char, size: u64) -> RequestHeader {
@@ -45,7 +50,7 @@ async fn ask(shelf: &KeptArchives, spec: &str, header: RequestHeader) -> Reposit
 
 #[tokio::test]
 async fn a_repository_is_shared_only_if_its_plugin_changes_nothing_and_needs_all() {
-    for (spec, leases, has_users, size, is_shared) in [
+    for (spec, leases, has_own_uids, size, is_shared) in [
         (READ_ONLY, 8, true, LEAST, true),
         ("", 8, true, LEAST, false),
         ("workspace: {readOnly: true, include: ['.']}", 8, true, LEAST, false),
@@ -53,7 +58,7 @@ async fn a_repository_is_shared_only_if_its_plugin_changes_nothing_and_needs_all
         (READ_ONLY, 8, true, LEAST - 1, false),
         (READ_ONLY, PART - 1, true, LEAST, false),
     ] {
-        let got = ask(&shelf(leases, has_users), spec, header('a', size)).await;
+        let got = ask(&shelf(leases, has_own_uids), spec, header('a', size)).await;
         assert_eq!(matches!(got, Repository::New(_)), is_shared, "{spec} {leases} {size}: {got:?}");
     }
     let short = RequestHeader { checksum: "abc".into(), ..header('a', LEAST) };

@@ -73,7 +73,7 @@ pub(super) fn count(subject: &Subject<'_>, processes: &[Process], totals: &mut T
         open: Open::default(),
         epolls: Vec::new(),
         queues: BTreeSet::new(),
-        has_user: subject.identity.is_some(),
+        has_own_uid: subject.identity.is_some(),
         buffers: None,
         left: MAX_DESCRIPTORS,
     };
@@ -114,7 +114,7 @@ struct DescriptorScan<'t> {
     /// always share them, and a queue has no inode number of its own.
     queues: BTreeSet<(u32, String)>,
     /// Passes count the buffers of its sockets by its UID, but for those of netlink.
-    has_user: bool,
+    has_own_uid: bool,
     /// Bytes in the buffers of all other sockets by inode, when the first socket is seen.
     buffers: Option<BTreeMap<u64, u64>>,
     left: u32,
@@ -165,7 +165,7 @@ impl DescriptorScan<'_> {
             self.totals.kernel_memory(PIPE);
         } else if kind.is_socket() {
             let all = self.buffers.get_or_insert_with(|| {
-                buffers(self.has_user).unwrap_or_else(|_unreadable| {
+                buffers(self.has_own_uid).unwrap_or_else(|_unreadable| {
                     self.totals.blind();
                     BTreeMap::new()
                 })
@@ -231,8 +231,8 @@ impl DescriptorScan<'_> {
     }
 }
 
-fn buffers(has_user: bool) -> io::Result<BTreeMap<u64, u64>> {
-    let mut all = if has_user { BTreeMap::new() } else { socket_buffers()? };
+fn buffers(has_own_uid: bool) -> io::Result<BTreeMap<u64, u64>> {
+    let mut all = if has_own_uid { BTreeMap::new() } else { socket_buffers()? };
     all.extend(netlink_buffers()?);
     Ok(all)
 }
