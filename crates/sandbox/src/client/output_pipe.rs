@@ -11,7 +11,7 @@ use rustix::{
     fs::{FileType, fstat},
     io::{Errno, ReadWriteFlags, ioctl_fionbio, ioctl_fionread, preadv2, read, retry_on_intr},
 };
-use tokio::net::unix::pipe;
+use tokio::{net::unix::pipe, task::coop::consume_budget};
 
 /// Bytes read from a pipe at a time: the default capacity of a pipe.
 pub(super) const PIECE: usize = 64 * 1024;
@@ -49,6 +49,8 @@ impl OutputPipe {
         let Self::Watched(open) = self else { return pending().await };
         loop {
             open.readable().await?;
+            // A command may write for ever, and these two calls never let others have a turn.
+            consume_budget().await;
             match open.try_io(|| append(&*open, into)) {
                 Ok(0) => *self = Self::Closed,
                 Ok(_) => {}
@@ -118,6 +120,8 @@ fn read_if_ready(pipe: impl AsFd, piece: &mut [u8]) -> Result<usize, Errno> {
 mod tests {
     use std::{fs::File, io::Write, sync::mpsc::channel, thread, time::Duration};
 
+    use tokio::task::yield_now;
+
     use super::*;
 
     #[tokio::test]
@@ -163,6 +167,23 @@ mod tests {
     fn only_pipes_are_read() {
         let error = OutputPipe::new(File::open("/dev/zero").unwrap().into()).unwrap_err();
         assert_eq!(error.to_string(), "it is not a pipe");
+    }
+
+    #[tokio::test]
+    async fn output_that_never_stops_does_not_keep_the_thread() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let mut pipe = OutputPipe::new(reader.into()).unwrap();
+        let read_much = async {
+            for _ in 0..10_000 {
+                writer.write_all(b"more").unwrap();
+                pipe.read(&mut Vec::new()).await.unwrap();
+            }
+        };
+        tokio::select! {
+            biased;
+            () = read_much => panic!("nothing else had a turn"),
+            () = yield_now() => {}
+        }
     }
 
     #[tokio::test]
