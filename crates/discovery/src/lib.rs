@@ -33,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 mod app_directory;
+mod cursor;
 mod decision;
 mod file_name;
 mod glob;

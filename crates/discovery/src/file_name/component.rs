@@ -1,5 +1,6 @@
 //! One component of a `fileName`, with the rules of Go's `filepath.Match`.
 
+use super::super::cursor::Cursor;
 use super::super::rune;
 use super::super::steps::{Exhausted, Steps};
 
@@ -43,10 +44,10 @@ impl Component {
         if !text.contains(['*', '?', '[', '\\']) {
             return Ok(Self::Literal(text.to_owned()));
         }
-        let mut reader = Reader { text, at: 0 };
+        let mut cursor = Cursor { text, at: 0 };
         let mut chunks = Vec::new();
-        while reader.peek().is_some() {
-            chunks.push(reader.chunk()?);
+        while cursor.peek().is_some() {
+            chunks.push(chunk(&mut cursor)?);
         }
         Ok(Self::Pattern(chunks))
     }
@@ -126,73 +127,48 @@ impl Item {
     }
 }
 
-struct Reader<'a> {
-    text: &'a str,
-    at: usize,
+fn chunk(cursor: &mut Cursor<'_>) -> Result<Chunk, SyntaxError> {
+    let mut after_star = false;
+    while cursor.skip_if('*') {
+        after_star = true;
+    }
+    let mut items = Vec::new();
+    while let Some(character) = cursor.peek().filter(|&character| character != '*') {
+        let offset = cursor.at;
+        cursor.at += character.len_utf8();
+        match character {
+            '[' => items.push(class(cursor, offset)?),
+            '?' => items.push(Item::AnyCharacter),
+            '\\' => {
+                let escaped = cursor.next().ok_or(SyntaxError { offset })?;
+                push_bytes(&mut items, escaped);
+            }
+            literal => push_bytes(&mut items, literal),
+        }
+    }
+    Ok(Chunk { after_star, items })
 }
 
-impl Reader<'_> {
-    fn peek(&self) -> Option<char> {
-        self.text.get(self.at..)?.chars().next()
+/// Reads a class. Its `[` is at `offset`.
+fn class(cursor: &mut Cursor<'_>, offset: usize) -> Result<Item, SyntaxError> {
+    let negated = cursor.skip_if('^');
+    let mut ranges = Vec::new();
+    while ranges.is_empty() || !cursor.skip_if(']') {
+        let low = class_end(cursor, offset)?;
+        let high = if cursor.skip_if('-') { class_end(cursor, offset)? } else { low };
+        ranges.push((low, high));
     }
+    Ok(Item::Class { negated, ranges })
+}
 
-    fn next(&mut self) -> Option<char> {
-        let character = self.peek()?;
-        self.at += character.len_utf8();
-        Some(character)
-    }
-
-    fn skip_if(&mut self, wanted: char) -> bool {
-        let found = self.peek() == Some(wanted);
-        if found {
-            self.at += wanted.len_utf8();
-        }
-        found
-    }
-
-    fn chunk(&mut self) -> Result<Chunk, SyntaxError> {
-        let mut after_star = false;
-        while self.skip_if('*') {
-            after_star = true;
-        }
-        let mut items = Vec::new();
-        while let Some(character) = self.peek().filter(|&character| character != '*') {
-            self.at += character.len_utf8();
-            match character {
-                '[' => items.push(self.class(self.at - 1)?),
-                '?' => items.push(Item::AnyCharacter),
-                '\\' => {
-                    let offset = self.at - 1;
-                    let escaped = self.next().ok_or(SyntaxError { offset })?;
-                    push_bytes(&mut items, escaped);
-                }
-                literal => push_bytes(&mut items, literal),
-            }
-        }
-        Ok(Chunk { after_star, items })
-    }
-
-    /// Reads a class. Its `[` is at `offset`.
-    fn class(&mut self, offset: usize) -> Result<Item, SyntaxError> {
-        let negated = self.skip_if('^');
-        let mut ranges = Vec::new();
-        while ranges.is_empty() || !self.skip_if(']') {
-            let low = self.class_end(offset)?;
-            let high = if self.skip_if('-') { self.class_end(offset)? } else { low };
-            ranges.push((low, high));
-        }
-        Ok(Item::Class { negated, ranges })
-    }
-
-    /// Reads a character of a class. `-` and `]` need a `\`.
-    fn class_end(&mut self, offset: usize) -> Result<char, SyntaxError> {
-        let character = match self.next() {
-            Some('\\') => self.next(),
-            Some('-' | ']') => None,
-            other => other,
-        };
-        character.ok_or(SyntaxError { offset })
-    }
+/// Reads a character of a class. `-` and `]` need a `\`.
+fn class_end(cursor: &mut Cursor<'_>, offset: usize) -> Result<char, SyntaxError> {
+    let character = match cursor.next() {
+        Some('\\') => cursor.next(),
+        Some('-' | ']') => None,
+        other => other,
+    };
+    character.ok_or(SyntaxError { offset })
 }
 
 fn push_bytes(items: &mut Vec<Item>, literal: char) {

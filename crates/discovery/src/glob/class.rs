@@ -1,5 +1,6 @@
 //! Character classes of Go's `regexp`.
 
+use super::super::cursor::Cursor;
 use super::PatternFault;
 
 /// The largest code point.
@@ -37,18 +38,17 @@ impl Class {
 
     /// Reads the class at the start of `text`. Returns its length in bytes too.
     pub(super) fn parse(text: &str) -> Result<(Self, usize), PatternFault> {
-        let mut reader = Reader { text, at: 1 };
-        let mut class = Self { negated: reader.skip("^"), ranges: Vec::new() };
+        let mut cursor = Cursor { text, at: 1 };
+        let mut class = Self { negated: cursor.skip_if('^'), ranges: Vec::new() };
         let mut is_first = true;
         // The first character may be `]`.
-        while is_first || !reader.rest().starts_with(']') {
+        while is_first || !cursor.rest().starts_with(']') {
             is_first = false;
-            if !reader.named(&mut class)? {
-                let range = reader.range()?;
-                class.ranges.push(range);
+            if !named(&mut cursor, &mut class)? {
+                class.ranges.push(range(&mut cursor)?);
             }
         }
-        Ok((class, reader.at + 1))
+        Ok((class, cursor.at + 1))
     }
 
     /// Adds all code points outside of `ranges`, which must be in ascending
@@ -65,133 +65,108 @@ impl Class {
     }
 }
 
-struct Reader<'a> {
-    text: &'a str,
-    at: usize,
+/// Reads `[:alpha:]` or `\d`. Returns false if neither is next.
+fn named(cursor: &mut Cursor<'_>, class: &mut Class) -> Result<bool, PatternFault> {
+    let rest = cursor.rest();
+    if rest.starts_with("\\p") || rest.starts_with("\\P") {
+        return Err(PatternFault::UnicodeClass);
+    }
+    let name = match rest.strip_prefix("[:").and_then(|name| name.find(":]")) {
+        Some(end) => rest.get(..end + 4),
+        None => rest.get(..2).filter(|name| name.starts_with('\\')),
+    };
+    let Some(name) = name else { return Ok(false) };
+    let is_posix = name.starts_with('[');
+    let positive = if is_posix { name.replacen("[:^", "[:", 1) } else { name.to_lowercase() };
+    let Some(ranges) = ranges_named(&positive) else {
+        return if is_posix { Err(bad_range(name)) } else { Ok(false) };
+    };
+    if positive == name {
+        class.ranges.extend_from_slice(ranges);
+    } else {
+        class.add_complement(ranges);
+    }
+    cursor.at += name.len();
+    Ok(true)
 }
 
-impl<'a> Reader<'a> {
-    fn rest(&self) -> &'a str {
-        self.text.get(self.at..).unwrap_or_default()
+/// Reads a character or a range.
+fn range(cursor: &mut Cursor<'_>) -> Result<(u32, u32), PatternFault> {
+    let begin = cursor.at;
+    let low = character(cursor)?;
+    // A `-` at the end of a class is a literal.
+    if cursor.rest().starts_with("-]") || cursor.rest() == "-" || !cursor.skip_if('-') {
+        return Ok((low, low));
     }
-
-    fn next(&mut self) -> Option<char> {
-        let character = self.rest().chars().next()?;
-        self.at += character.len_utf8();
-        Some(character)
+    let high = character(cursor)?;
+    if high < low {
+        return Err(bad_range(cursor.text.get(begin..cursor.at).unwrap_or_default()));
     }
+    Ok((low, high))
+}
 
-    fn skip(&mut self, wanted: &str) -> bool {
-        let found = self.rest().starts_with(wanted);
-        if found {
-            self.at += wanted.len();
-        }
-        found
+fn character(cursor: &mut Cursor<'_>) -> Result<u32, PatternFault> {
+    let begin = cursor.at;
+    match cursor.next() {
+        Some('\\') => escape(cursor, begin),
+        Some(character) => Ok(u32::from(character)),
+        None => Err(PatternFault::Expression(format!("missing closing ]: `{}`", cursor.text))),
     }
+}
 
-    /// Reads `[:alpha:]` or `\d`. Returns false if neither is next.
-    fn named(&mut self, class: &mut Class) -> Result<bool, PatternFault> {
-        let rest = self.rest();
-        if rest.starts_with("\\p") || rest.starts_with("\\P") {
-            return Err(PatternFault::UnicodeClass);
-        }
-        let name = match rest.strip_prefix("[:").and_then(|name| name.find(":]")) {
-            Some(end) => rest.get(..end + 4),
-            None => rest.get(..2).filter(|name| name.starts_with('\\')),
+/// Reads the escape after the `\` at `begin`.
+fn escape(cursor: &mut Cursor<'_>, begin: usize) -> Result<u32, PatternFault> {
+    let Some(escaped) = cursor.next() else {
+        let text = "trailing backslash at end of expression: ``";
+        return Err(PatternFault::Expression(text.to_owned()));
+    };
+    let code = match escaped {
+        '0'..='7' => octal(cursor, escaped),
+        'x' => hexadecimal(cursor),
+        'a' => Some(0x07),
+        'f' => Some(0x0C),
+        'n' => Some(0x0A),
+        'r' => Some(0x0D),
+        't' => Some(0x09),
+        'v' => Some(0x0B),
+        other => (other.is_ascii() && !other.is_ascii_alphanumeric()).then(|| other.into()),
+    };
+    code.ok_or_else(|| {
+        let escape = cursor.text.get(begin..cursor.at).unwrap_or_default();
+        PatternFault::Expression(format!("invalid escape sequence: `{escape}`"))
+    })
+}
+
+/// Up to three octal digits. A single digit other than `0` is invalid.
+fn octal(cursor: &mut Cursor<'_>, first: char) -> Option<u32> {
+    let mut code = first.to_digit(8)?;
+    let mut digits = 1;
+    while let Some(digit) = cursor.peek().and_then(|next| next.to_digit(8))
+        && digits < 3
+    {
+        cursor.at += 1;
+        code = code * 8 + digit;
+        digits += 1;
+    }
+    (first == '0' || digits > 1).then_some(code)
+}
+
+/// Two hexadecimal digits, or any number of them in braces.
+fn hexadecimal(cursor: &mut Cursor<'_>) -> Option<u32> {
+    let first = cursor.next()?;
+    if first != '{' {
+        let second = cursor.next()?;
+        return Some(first.to_digit(16)? * 16 + second.to_digit(16)?);
+    }
+    let mut code = None;
+    loop {
+        let digit = match cursor.next()? {
+            '}' => return code,
+            digit => digit.to_digit(16)?,
         };
-        let Some(name) = name else { return Ok(false) };
-        let is_posix = name.starts_with('[');
-        let positive = if is_posix { name.replacen("[:^", "[:", 1) } else { name.to_lowercase() };
-        let Some(ranges) = ranges_named(&positive) else {
-            return if is_posix { Err(bad_range(name)) } else { Ok(false) };
-        };
-        if positive == name {
-            class.ranges.extend_from_slice(ranges);
-        } else {
-            class.add_complement(ranges);
-        }
-        self.at += name.len();
-        Ok(true)
-    }
-
-    /// Reads a character or a range.
-    fn range(&mut self) -> Result<(u32, u32), PatternFault> {
-        let begin = self.at;
-        let low = self.character()?;
-        // A `-` at the end of a class is a literal.
-        if self.rest().starts_with("-]") || self.rest() == "-" || !self.skip("-") {
-            return Ok((low, low));
-        }
-        let high = self.character()?;
-        if high < low {
-            return Err(bad_range(self.text.get(begin..self.at).unwrap_or_default()));
-        }
-        Ok((low, high))
-    }
-
-    fn character(&mut self) -> Result<u32, PatternFault> {
-        let begin = self.at;
-        match self.next() {
-            Some('\\') => self.escape(begin),
-            Some(character) => Ok(u32::from(character)),
-            None => Err(PatternFault::Expression(format!("missing closing ]: `{}`", self.text))),
-        }
-    }
-
-    /// Reads the escape after the `\` at `begin`.
-    fn escape(&mut self, begin: usize) -> Result<u32, PatternFault> {
-        let Some(escaped) = self.next() else {
-            let text = "trailing backslash at end of expression: ``";
-            return Err(PatternFault::Expression(text.to_owned()));
-        };
-        let code = match escaped {
-            '0'..='7' => self.octal(escaped),
-            'x' => self.hexadecimal(),
-            'a' => Some(0x07),
-            'f' => Some(0x0C),
-            'n' => Some(0x0A),
-            'r' => Some(0x0D),
-            't' => Some(0x09),
-            'v' => Some(0x0B),
-            other => (other.is_ascii() && !other.is_ascii_alphanumeric()).then(|| other.into()),
-        };
-        code.ok_or_else(|| {
-            let escape = self.text.get(begin..self.at).unwrap_or_default();
-            PatternFault::Expression(format!("invalid escape sequence: `{escape}`"))
-        })
-    }
-
-    /// Up to three octal digits. A single digit other than `0` is invalid.
-    fn octal(&mut self, first: char) -> Option<u32> {
-        let mut code = first.to_digit(8)?;
-        let mut digits = 1;
-        while let Some(digit) = self.rest().chars().next().and_then(|next| next.to_digit(8))
-            && digits < 3
-        {
-            self.at += 1;
-            code = code * 8 + digit;
-            digits += 1;
-        }
-        (first == '0' || digits > 1).then_some(code)
-    }
-
-    /// Two hexadecimal digits, or any number of them in braces.
-    fn hexadecimal(&mut self) -> Option<u32> {
-        let first = self.next()?;
-        if first != '{' {
-            let second = self.next()?;
-            return Some(first.to_digit(16)? * 16 + second.to_digit(16)?);
-        }
-        let mut code = None;
-        loop {
-            let digit = match self.next()? {
-                '}' => return code,
-                digit => digit.to_digit(16)?,
-            };
-            let value = code.unwrap_or(0) * 16 + digit;
-            code = Some(value).filter(|&value| value <= LAST);
-            code?;
-        }
+        let value = code.unwrap_or(0) * 16 + digit;
+        code = Some(value).filter(|&value| value <= LAST);
+        code?;
     }
 }
 

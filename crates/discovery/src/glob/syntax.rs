@@ -1,5 +1,6 @@
 //! Parser for the part of Go's `regexp` syntax that globs produce.
 
+use super::super::cursor::Cursor;
 use super::class::{Class, Side};
 use super::{Fault, PatternFault};
 
@@ -29,11 +30,11 @@ pub(super) enum Piece {
 /// Reads an expression that ends with `$`. An error's offset is an offset in
 /// `text`.
 pub(super) fn parse(text: &str) -> Result<Vec<Piece>, Fault> {
-    let mut reader = Reader { text, at: 0 };
-    let pieces = reader.sequence()?;
-    match reader.peek() {
+    let mut cursor = Cursor { text, at: 0 };
+    let pieces = sequence(&mut cursor)?;
+    match cursor.peek() {
         Some('$') => Ok(pieces),
-        _ => Err(reader.fault(format!("unexpected ): `^{text}`"))),
+        _ => Err(fault(&cursor, format!("unexpected ): `^{text}`"))),
     }
 }
 
@@ -61,93 +62,73 @@ impl Piece {
     }
 }
 
-struct Reader<'a> {
-    text: &'a str,
-    at: usize,
+fn fault(cursor: &Cursor<'_>, text: String) -> Fault {
+    Fault { offset: cursor.at, fault: PatternFault::Expression(text) }
 }
 
-impl Reader<'_> {
-    fn peek(&self) -> Option<char> {
-        self.text.get(self.at..)?.chars().next()
-    }
-
-    fn skip_if(&mut self, wanted: char) -> bool {
-        let found = self.peek() == Some(wanted);
-        if found {
-            self.at += wanted.len_utf8();
-        }
-        found
-    }
-
-    fn fault(&self, text: String) -> Fault {
-        Fault { offset: self.at, fault: PatternFault::Expression(text) }
-    }
-
-    /// Reads pieces up to the end of a sequence.
-    fn sequence(&mut self) -> Result<Vec<Piece>, Fault> {
-        let mut pieces = Vec::new();
-        while let Some(next) = self.peek() {
-            let piece = match next {
-                '$' | ')' | '|' => break,
-                '(' => self.group()?,
-                _ => self.matcher()?,
-            };
-            // Repeated stars are dropped. Otherwise the program's size would be
-            // quadratic in their number.
-            if !(piece.is_any_number() && pieces.last() == Some(&piece)) {
-                pieces.push(piece);
-            }
-        }
-        Ok(pieces)
-    }
-
-    /// Reads a group. Groups contain no groups, because braces contain only
-    /// literals.
-    fn group(&mut self) -> Result<Piece, Fault> {
-        self.skip_if('(');
-        let mut alternatives = vec![self.flat_sequence()?];
-        while self.skip_if('|') {
-            alternatives.push(self.flat_sequence()?);
-        }
-        if !self.skip_if(')') {
-            return Err(self.fault(format!("missing closing ): `^{}`", self.text)));
-        }
-        Ok(Piece::Group { alternatives, is_optional: self.skip_if('?') })
-    }
-
-    fn flat_sequence(&mut self) -> Result<Vec<Piece>, Fault> {
-        let mut pieces = Vec::new();
-        while self.peek().is_some_and(|next| !matches!(next, '$' | '(' | ')' | '|')) {
-            pieces.push(self.matcher()?);
-        }
-        Ok(pieces)
-    }
-
-    fn matcher(&mut self) -> Result<Piece, Fault> {
-        let matcher = match self.peek() {
-            Some('[') => self.class()?,
-            Some('.') => {
-                self.at += 1;
-                Matcher::AnyButLineFeed
-            }
-            Some(character) => {
-                self.at += character.len_utf8();
-                Matcher::Character(character)
-            }
-            None => return Err(self.fault("unexpected end".to_owned())),
+/// Reads pieces up to the end of a sequence.
+fn sequence(cursor: &mut Cursor<'_>) -> Result<Vec<Piece>, Fault> {
+    let mut pieces = Vec::new();
+    while let Some(next) = cursor.peek() {
+        let piece = match next {
+            '$' | ')' | '|' => break,
+            '(' => group(cursor)?,
+            _ => matcher(cursor)?,
         };
-        Ok(if self.skip_if('*') { Piece::Many(matcher) } else { Piece::One(matcher) })
+        // Repeated stars are dropped. Otherwise the program's size would be
+        // quadratic in their number.
+        if !(piece.is_any_number() && pieces.last() == Some(&piece)) {
+            pieces.push(piece);
+        }
     }
+    Ok(pieces)
+}
 
-    fn class(&mut self) -> Result<Matcher, Fault> {
-        let text = self.text.get(self.at..).unwrap_or_default();
-        let parsed = Class::parse(text);
-        let (class, length) = parsed.map_err(|fault| Fault { offset: self.at, fault })?;
-        self.at += length;
-        Ok(match class.single() {
-            Some((character, Side::Inside)) => Matcher::Character(character),
-            Some(('/', Side::Outside)) => Matcher::AnyButSlash,
-            Some(_) | None => Matcher::Class(class),
-        })
+/// Reads a group. Groups contain no groups, because braces contain only
+/// literals.
+fn group(cursor: &mut Cursor<'_>) -> Result<Piece, Fault> {
+    cursor.skip_if('(');
+    let mut alternatives = vec![flat_sequence(cursor)?];
+    while cursor.skip_if('|') {
+        alternatives.push(flat_sequence(cursor)?);
     }
+    if !cursor.skip_if(')') {
+        return Err(fault(cursor, format!("missing closing ): `^{}`", cursor.text)));
+    }
+    Ok(Piece::Group { alternatives, is_optional: cursor.skip_if('?') })
+}
+
+fn flat_sequence(cursor: &mut Cursor<'_>) -> Result<Vec<Piece>, Fault> {
+    let mut pieces = Vec::new();
+    while cursor.peek().is_some_and(|next| !matches!(next, '$' | '(' | ')' | '|')) {
+        pieces.push(matcher(cursor)?);
+    }
+    Ok(pieces)
+}
+
+fn matcher(cursor: &mut Cursor<'_>) -> Result<Piece, Fault> {
+    let matcher = match cursor.peek() {
+        Some('[') => class(cursor)?,
+        Some('.') => {
+            cursor.at += 1;
+            Matcher::AnyButLineFeed
+        }
+        Some(character) => {
+            cursor.at += character.len_utf8();
+            Matcher::Character(character)
+        }
+        None => return Err(fault(cursor, "unexpected end".to_owned())),
+    };
+    Ok(if cursor.skip_if('*') { Piece::Many(matcher) } else { Piece::One(matcher) })
+}
+
+fn class(cursor: &mut Cursor<'_>) -> Result<Matcher, Fault> {
+    let parsed = Class::parse(cursor.rest());
+    let (class, length) = parsed.map_err(|fault| Fault { offset: cursor.at, fault })?;
+    cursor.at += length;
+    Ok(match class.single() {
+        Some((character, Side::Inside)) => Matcher::Character(character),
+        Some(('/', Side::Outside)) => Matcher::AnyButSlash,
+        Some(_) | None => Matcher::Class(class),
+    })
 }
