@@ -9,6 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::{Status, body::Body};
 
 /// Bytes before a message in gRPC: a flag for compression, and the length.
@@ -18,10 +19,24 @@ const PREFIX: usize = 5;
 #[derive(Clone)]
 struct Encoded(Bytes);
 
-/// An answer that is sent as `message`, if it passes [`send`].
-pub(super) fn answer<T: Default>(message: Bytes) -> tonic::Response<T> {
+/// A message, and a token of its call.
+struct Sent {
+    message: Bytes,
+    #[expect(dead_code, reason = "held, not used")]
+    call: TaskTrackerToken,
+}
+
+impl AsRef<[u8]> for Sent {
+    fn as_ref(&self) -> &[u8] {
+        &self.message
+    }
+}
+
+/// An answer that is sent as `message`, if it passes [`send`]. Its call is not over before
+/// the client has read it: the connection would be closed in between at a shutdown.
+pub(super) fn answer<T: Default>(message: Bytes, call: TaskTrackerToken) -> tonic::Response<T> {
     let mut answer = tonic::Response::new(T::default());
-    answer.extensions_mut().insert(Encoded(message));
+    answer.extensions_mut().insert(Encoded(Bytes::from_owner(Sent { message, call })));
     answer
 }
 
@@ -41,4 +56,32 @@ fn body(message: Bytes) -> Body {
     let end = HeaderMap::from_iter([(Status::GRPC_STATUS, HeaderValue::from_static("0"))]);
     let frames = [Frame::data(prefix.freeze()), Frame::data(message), Frame::trailers(end)];
     Body::new(StreamBody::new(tokio_stream::iter(frames.map(Ok::<_, Infallible>))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem;
+
+    use http_body_util::BodyExt;
+    use tokio_util::task::TaskTracker;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_lasts_until_its_answer_is_sent() {
+        let calls = TaskTracker::new();
+        let message = Bytes::from_static(b"manifests");
+        let mut response = http::Response::new(Body::empty());
+        *response.extensions_mut() =
+            mem::take(answer::<()>(message, calls.token()).extensions_mut());
+        let mut body = send(response).into_body();
+        let mut frames = Vec::new();
+        while let Some(frame) = body.frame().await {
+            frames.extend(frame.unwrap().into_data());
+        }
+        drop(body);
+        assert_eq!((frames.last().unwrap().as_ref(), calls.len()), (&b"manifests"[..], 1));
+        drop(frames);
+        assert!(calls.is_empty());
+    }
 }

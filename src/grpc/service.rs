@@ -153,7 +153,7 @@ impl ConfigManagementPluginService for PluginService {
             Ok((message, outcome))
         })
         .await
-        .map(encoded::answer)
+        .map(|message| encoded::answer(message, self.common.calls.token()))
     }
 
     async fn match_repository(
@@ -184,7 +184,7 @@ impl ConfigManagementPluginService for PluginService {
             self.check(self.common.pipeline.announce(incoming, &mut call.context).await?)
         })
         .await
-        .map(encoded::answer)
+        .map(|message| encoded::answer(message, self.common.calls.token()))
     }
 
     async fn check_plugin_configuration(
