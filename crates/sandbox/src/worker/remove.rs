@@ -1,4 +1,8 @@
 //! Removes a directory's contents, whatever permissions and depth they have.
+//!
+//! Directories are emptied in place. Moving them elsewhere may fail: a full disk has
+//! no room for another name, and a tenant can make directories that cannot leave
+//! their parent, such as subvolumes of btrfs.
 
 use std::{
     ffi::{CStr, CString},
@@ -9,7 +13,7 @@ use nix::{
     dir::{Dir, Entry, Type},
     errno::Errno,
     fcntl::{openat, renameat},
-    sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat, fstat},
+    sys::stat::{FchmodatFlags, FileStat, Mode, fchmod, fchmodat, fstat},
     unistd::{UnlinkatFlags, unlinkat},
 };
 use rand::RngExt;
@@ -19,6 +23,16 @@ use crate::kernel::entries::LIST;
 /// Most entries to list before they are removed. It bounds memory for
 /// directories with many files.
 const BATCH: usize = 4096;
+
+/// Names of directories to hold before fewer entries are listed at a time.
+const MANY: usize = 4 * BATCH;
+
+/// Entries to list at a time while many names are held.
+const FEW: usize = 16;
+
+/// Levels after which directories are moved to the top if possible. The kernel keeps
+/// all directories above an open one in memory, and Landlock searches them for rules.
+const DEEP: usize = 64;
 
 /// Called between two steps, so that a removal can wait for others. Its only error
 /// is [`STOPPED`], which ends the removal.
@@ -31,89 +45,165 @@ pub(crate) const STOPPED: Errno = Errno::EPIPE;
 /// no error. If something cannot be removed, everything else is, and the first
 /// error is returned.
 ///
-/// Nested directories are moved to the top before they are emptied. Depth
-/// therefore needs neither stack nor descriptors; at most two directories are
-/// open.
+/// Depth needs neither stack nor descriptors: two directories are open, and the way
+/// back leads through `..`.
 pub(crate) fn contents(root: impl AsFd, name: &str, pause: &mut Pause<'_>) -> Result<(), Errno> {
     let name = CString::new(name).map_err(|_nul| Errno::EINVAL)?;
-    let top = match open(root.as_fd(), &name) {
+    let (top, about) = match open(root.as_fd(), &name) {
         Err(Errno::ENOENT) => return Ok(()),
         opened => opened?,
     };
-    let mut names = FreshNames::new();
-    each(top.as_fd(), pause, |entry, pause| flatten(top.as_fd(), entry, &mut names, pause))
+    let removal = Removal {
+        here: openat(&top, c".", LIST, Mode::empty())?,
+        top,
+        levels: vec![Level::new(name, &about)],
+        held: 0,
+        fresh: FreshNames::new(),
+        failed: None,
+    };
+    removal.go(pause)
 }
 
-/// Empties a directory at the top and removes it: deletes its files and moves
-/// its directories to the top.
-fn flatten(
-    top: BorrowedFd<'_>,
-    name: &CStr,
-    names: &mut FreshNames,
-    pause: &mut Pause<'_>,
-) -> Result<(), Errno> {
-    let directory = open(top, name)?;
-    each(directory.as_fd(), pause, |entry, _| {
-        let moved = names.next();
-        let rename = || renameat(&directory, entry, top, moved.as_c_str());
-        match rename() {
-            // Moving a directory requires the right to write to it.
-            Err(Errno::EACCES) => {
-                permit(directory.as_fd(), entry)?;
-                rename()
+/// A walk that removes what it meets.
+struct Removal {
+    top: OwnedFd,
+    /// The directory of the last level.
+    here: OwnedFd,
+    /// The directories from the top to this one.
+    levels: Vec<Level>,
+    /// Number of names in all levels.
+    held: usize,
+    fresh: FreshNames,
+    /// The first error.
+    failed: Option<Errno>,
+}
+
+/// A directory that is being emptied.
+struct Level {
+    name: CString,
+    identity: (u64, u64),
+    /// Its directories to enter.
+    inner: Vec<CString>,
+    /// Nothing is left to be listed.
+    is_whole: bool,
+    /// An entry was removed since it was listed last.
+    has_shrunk: bool,
+}
+
+impl Removal {
+    fn go(mut self, pause: &mut Pause<'_>) -> Result<(), Errno> {
+        while let Some(level) = self.levels.last_mut() {
+            if let Some(name) = level.inner.pop() {
+                self.held -= 1;
+                if let Err(error) = self.enter(name) {
+                    self.failed.get_or_insert(error);
+                }
+            } else if level.is_whole || !level.has_shrunk {
+                self.leave()?;
+            } else {
+                pause()?;
+                self.list();
             }
-            renamed => renamed,
         }
-    })?;
-    unlinkat(top, name, UnlinkatFlags::RemoveDir)
-}
+        self.failed.map_or(Ok(()), Err)
+    }
 
-/// Deletes all files of a directory, and handles its directories with `take`.
-/// Ends with an error when a whole batch of entries fails.
-fn each(
-    directory: BorrowedFd<'_>,
-    pause: &mut Pause<'_>,
-    mut take: impl FnMut(&CStr, &mut Pause<'_>) -> Result<(), Errno>,
-) -> Result<(), Errno> {
-    loop {
-        pause()?;
-        let entries = list(directory)?;
-        if entries.is_empty() {
+    /// Removes the entries of this directory, or a batch of them, except directories
+    /// that are not empty.
+    fn list(&mut self) {
+        let Some(level) = self.levels.last_mut() else { return };
+        let most = if self.held < MANY { BATCH } else { FEW };
+        let entries = list(self.here.as_fd(), most).unwrap_or_else(|error| {
+            self.failed.get_or_insert(error);
+            Vec::new()
+        });
+        level.is_whole = entries.len() < most;
+        level.has_shrunk = false;
+        for entry in &entries {
+            match remove(self.here.as_fd(), entry) {
+                Ok(true) => level.has_shrunk = true,
+                Ok(false) => level.inner.push(entry.file_name().to_owned()),
+                Err(error) => drop(self.failed.get_or_insert(error)),
+            }
+        }
+        self.held += level.inner.len();
+    }
+
+    /// Goes down to a directory, or moves it to the top.
+    fn enter(&mut self, name: CString) -> Result<(), Errno> {
+        let (directory, about) = open(self.here.as_fd(), &name)?;
+        if self.levels.len().is_multiple_of(DEEP) {
+            let moved = renameat(&self.here, name.as_c_str(), &self.top, &*self.fresh.next());
+            if let (Ok(()), Some(top)) = (moved, self.levels.first_mut()) {
+                (top.is_whole, top.has_shrunk) = (false, true);
+                return Ok(());
+            }
+        }
+        self.levels.push(Level::new(name, &about));
+        self.here = directory;
+        Ok(())
+    }
+
+    /// Goes up and removes the directory that was left. In a cache, another request may
+    /// have moved it meanwhile.
+    fn leave(&mut self) -> Result<(), Errno> {
+        let (Some(left), Some(level)) = (self.levels.pop(), self.levels.last_mut()) else {
             return Ok(());
-        }
-        let mut remove = |entry: &Entry| {
-            if unlink(directory, entry)? { Ok(()) } else { take(entry.file_name(), pause) }
         };
-        let failures: Vec<Errno> = entries.iter().filter_map(|entry| remove(entry).err()).collect();
-        if let Some(first) = failures.first().filter(|_| failures.len() == entries.len()) {
-            return Err(*first);
+        let parent = openat(&self.here, c"..", LIST, Mode::empty())?;
+        if identity(&fstat(&parent)?) != level.identity {
+            return Err(Errno::ESTALE);
         }
+        self.here = parent;
+        match unlinkat(&self.here, &*left.name, UnlinkatFlags::RemoveDir) {
+            Ok(()) => level.has_shrunk = true,
+            Err(error) => drop(self.failed.get_or_insert(error)),
+        }
+        Ok(())
     }
 }
 
-/// Deletes an entry. Returns false if it is a directory.
-fn unlink(directory: BorrowedFd<'_>, entry: &Entry) -> Result<bool, Errno> {
-    if entry.file_type() == Some(Type::Directory) {
-        return Ok(false);
+impl Level {
+    fn new(name: CString, about: &FileStat) -> Self {
+        let (inner, is_whole, has_shrunk) = (Vec::new(), false, true);
+        Self { name, identity: identity(about), inner, is_whole, has_shrunk }
     }
-    match unlinkat(directory, entry.file_name(), UnlinkatFlags::NoRemoveDir) {
+}
+
+fn identity(about: &FileStat) -> (u64, u64) {
+    (about.st_dev, about.st_ino)
+}
+
+/// Removes an entry. Returns false if it is a directory to enter first. A mount point
+/// is busy instead.
+fn remove(directory: BorrowedFd<'_>, entry: &Entry) -> Result<bool, Errno> {
+    let name = entry.file_name();
+    if entry.file_type() != Some(Type::Directory) {
+        match unlinkat(directory, name, UnlinkatFlags::NoRemoveDir) {
+            Ok(()) | Err(Errno::ENOENT) => return Ok(true),
+            // Some file systems do not report the type of an entry.
+            Err(Errno::EISDIR | Errno::EPERM) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    match unlinkat(directory, name, UnlinkatFlags::RemoveDir) {
         Ok(()) | Err(Errno::ENOENT) => Ok(true),
-        // Some file systems do not report the type of an entry.
-        Err(Errno::EISDIR | Errno::EPERM) => Ok(false),
+        // Its entries may be removable even if it is not.
+        Err(Errno::ENOTEMPTY | Errno::EEXIST | Errno::EACCES | Errno::EPERM) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-fn list(directory: BorrowedFd<'_>) -> Result<Vec<Entry>, Errno> {
+fn list(directory: BorrowedFd<'_>, most: usize) -> Result<Vec<Entry>, Errno> {
     let mut listing = Dir::openat(directory, c".", LIST, Mode::empty())?;
     let real = |entry: &Result<Entry, Errno>| {
         entry.as_ref().map_or(true, |entry| !matches!(entry.file_name().to_bytes(), b"." | b".."))
     };
-    listing.iter().filter(real).take(BATCH).collect()
+    listing.iter().filter(real).take(most).collect()
 }
 
 /// Opens a directory for emptying, after adding permissions if necessary.
-fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<(OwnedFd, FileStat), Errno> {
     let open = || openat(parent, name, LIST, Mode::empty());
     let directory = match open() {
         Err(Errno::EACCES) => {
@@ -122,11 +212,11 @@ fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
         }
         opened => opened?,
     };
-    let mode = Mode::from_bits_truncate(fstat(&directory)?.st_mode);
-    if !mode.contains(Mode::S_IRWXU) {
+    let about = fstat(&directory)?;
+    if !Mode::from_bits_truncate(about.st_mode).contains(Mode::S_IRWXU) {
         fchmod(&directory, Mode::S_IRWXU)?;
     }
-    Ok(directory)
+    Ok((directory, about))
 }
 
 fn permit(parent: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
@@ -153,92 +243,4 @@ impl FreshNames {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt, path::Path};
-
-    use super::*;
-
-    fn remove(parent: &Path, name: &str) -> Result<(), Errno> {
-        contents(fs::File::open(parent).unwrap(), name, &mut || Ok(()))
-    }
-
-    fn is_empty(directory: &Path) -> bool {
-        fs::read_dir(directory).unwrap().next().is_none()
-    }
-
-    #[test]
-    fn everything_is_removed_except_targets_of_links() {
-        let parent = tempfile::tempdir().unwrap();
-        let top = parent.path().join("top");
-        fs::create_dir_all(top.join("a/b/c")).unwrap();
-        fs::write(top.join("a/b/file"), "x").unwrap();
-        fs::write(parent.path().join("kept"), "x").unwrap();
-        std::os::unix::fs::symlink("../../kept", top.join("a/link")).unwrap();
-        std::os::unix::fs::symlink("..", top.join("up")).unwrap();
-        remove(parent.path(), "top").unwrap();
-        assert!(is_empty(&top) && parent.path().join("kept").exists());
-    }
-
-    #[test]
-    fn directories_without_permissions_are_removed() {
-        let parent = tempfile::tempdir().unwrap();
-        let top = parent.path().join("top");
-        fs::create_dir_all(top.join("a/b")).unwrap();
-        fs::write(top.join("a/b/file"), "x").unwrap();
-        for (path, mode) in [("a/b", 0o000), ("a", 0o555)] {
-            fs::set_permissions(top.join(path), fs::Permissions::from_mode(mode)).unwrap();
-        }
-        remove(parent.path(), "top").unwrap();
-        assert!(is_empty(&top));
-    }
-
-    #[test]
-    fn deep_trees_need_few_descriptors() {
-        let parent = tempfile::tempdir().unwrap();
-        let top = parent.path().join("top");
-        fs::create_dir(&top).unwrap();
-        // Built with relative paths, because the whole path is longer than
-        // PATH_MAX.
-        let mut at: OwnedFd = fs::File::open(&top).unwrap().into();
-        for _ in 0..5_000 {
-            nix::sys::stat::mkdirat(&at, "d", Mode::S_IRWXU).unwrap();
-            at = openat(&at, "d", LIST, Mode::empty()).unwrap();
-        }
-        remove(parent.path(), "top").unwrap();
-        assert!(is_empty(&top));
-    }
-
-    #[test]
-    fn more_files_than_one_batch_are_removed() {
-        let parent = tempfile::tempdir().unwrap();
-        let top = parent.path().join("top");
-        fs::create_dir_all(top.join("many")).unwrap();
-        for number in 0..BATCH + 10 {
-            fs::write(top.join("many").join(number.to_string()), "").unwrap();
-        }
-        remove(parent.path(), "top").unwrap();
-        assert!(is_empty(&top));
-    }
-
-    #[test]
-    fn a_removal_goes_on_after_an_error() {
-        let top = tempfile::tempdir().unwrap();
-        for name in ["a", "b", "c"] {
-            fs::create_dir(top.path().join(name)).unwrap();
-        }
-        let directory = fs::File::open(top.path()).unwrap();
-        let removed = each(directory.as_fd(), &mut || Ok(()), |name, _| match name.to_bytes() {
-            b"b" => Err(Errno::EIO),
-            _ => unlinkat(&directory, name, UnlinkatFlags::RemoveDir),
-        });
-        assert_eq!(removed, Err(Errno::EIO));
-        let left = fs::read_dir(top.path()).unwrap().map(|entry| entry.unwrap().file_name());
-        assert_eq!(left.collect::<Vec<_>>(), ["b"]);
-    }
-
-    #[test]
-    fn a_missing_directory_is_no_error() {
-        let parent = tempfile::tempdir().unwrap();
-        assert_eq!(remove(parent.path(), "gone"), Ok(()));
-    }
-}
+mod tests;
