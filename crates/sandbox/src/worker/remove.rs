@@ -219,9 +219,9 @@ fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<(OwnedFd, FileStat), Errn
     Ok((directory, about))
 }
 
+/// In a cache, another request may replace the directory by a link meanwhile.
 fn permit(parent: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
-    // No process of the tenant is left that could replace the entry by a link.
-    fchmodat(parent, name, Mode::S_IRWXU, FchmodatFlags::FollowSymlink)
+    fchmodat(parent, name, Mode::S_IRWXU, FchmodatFlags::NoFollowSymlink)
 }
 
 /// New names for directories at the top. The prefix is random, so no tenant can

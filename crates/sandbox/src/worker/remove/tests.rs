@@ -5,7 +5,7 @@ use landlock::{
 };
 
 use super::*;
-use crate::skipped::skip;
+use crate::skip::skip;
 
 fn remove(parent: &Path, name: &str) -> Result<(), Errno> {
     contents(fs::File::open(parent).unwrap(), name, &mut || Ok(()))
@@ -123,6 +123,17 @@ fn a_removal_goes_on_after_an_error() {
     assert_eq!(removed, Err(Errno::EACCES));
     assert!(is_empty(&top.join("a")) && is_empty(&top.join("c")));
     assert!(top.join("b/inner/file").exists());
+}
+
+#[test]
+fn permissions_are_not_given_to_the_target_of_a_link() {
+    let parent = tempfile::tempdir().unwrap();
+    let target = parent.path().join("target");
+    fs::create_dir(&target).unwrap();
+    fs::set_permissions(&target, fs::Permissions::from_mode(0o500)).unwrap();
+    std::os::unix::fs::symlink("target", parent.path().join("link")).unwrap();
+    permit(fs::File::open(parent.path()).unwrap().as_fd(), c"link").unwrap_err();
+    assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o500);
 }
 
 #[test]
