@@ -65,6 +65,7 @@ const SHOWN: &[(&str, &[&str])] = &[
     ("a client that sends less", &["TestOursEndsAStreamThatStalls"]),
     ("a Unix socket in tier `landlock`", &["ip_bind_own", "ip_pair"]),
     ("new extended attributes and ACLs", &["fs_own_attributes", "k_lingering_socket"]),
+    ("flags and projects of files", &["tree_with_flags", "rs_hidden_space"]),
     ("a server that a command starts", &["nt_bind"]),
     ("no root and no Linux 6.12", &["the_landlock_tier_needs_landlock_signal_scopes"]),
     ("UID of commands", &["TestOursGivesEveryRequestAUserOfItsOwn"]),

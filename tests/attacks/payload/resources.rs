@@ -3,13 +3,14 @@
 use std::{
     fs::{self, File},
     io::{self, Write},
+    os::fd::AsRawFd,
     time::{Duration, Instant},
 };
 
-use nix::libc;
+use nix::{errno::Errno, libc};
 
 use crate::{
-    outcome::{Outcome, tried},
+    outcome::{Outcome, any, reaches, tried},
     raw::{call, pointer},
     targets::Targets,
 };
@@ -79,4 +80,21 @@ pub(crate) fn deleted_file(_: &Targets) -> Outcome {
         Ok::<_, io::Error>(file)
     };
     tried((0..8).map(|_| write()).collect::<Result<Vec<_>, _>>())
+}
+
+/// Space of a file that its size does not show. A length of zero, or no argument at all, is
+/// invalid, so an allowed call fails.
+pub(crate) fn hidden_space(_: &Targets) -> Outcome {
+    let file = File::create("reserved").expect("a file");
+    let file = file.as_raw_fd().cast_unsigned().into();
+    let allocate = |mode| reaches(libc::SYS_fallocate, &[file, mode, 0, 0], Errno::EINVAL);
+    let ask = |request| reaches(libc::SYS_ioctl, &[file, request, 0], Errno::EFAULT);
+    any([
+        ("keep size", allocate(1)),
+        ("zero and keep size", allocate(0x11)),
+        ("insert", allocate(0x20)),
+        ("reserve", ask(0x4030_5828)),
+        ("reserve, wide", ask(0x4030_582a | 1 << 32)),
+        ("zero", ask(0x4030_5839)),
+    ])
 }

@@ -2,15 +2,18 @@
 
 use std::{
     ffi::OsStr,
-    fs::{self, Permissions},
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    fs::{self, File, Permissions},
+    os::{
+        fd::AsRawFd,
+        unix::{ffi::OsStrExt, fs::PermissionsExt},
+    },
     path::Path,
 };
 
-use nix::{sys::stat::Mode, unistd::chdir};
+use nix::{errno::Errno, libc, sys::stat::Mode, unistd::chdir};
 
 use crate::{
-    outcome::{Outcome, tried},
+    outcome::{Outcome, any, reaches, tried},
     targets::Targets,
 };
 
@@ -67,7 +70,7 @@ pub(crate) fn wipe(_: &Targets) -> Outcome {
 
 pub(crate) fn sparse(_: &Targets) -> Outcome {
     const TIB: u64 = 1 << 40;
-    tried(fs::File::create("sparse").and_then(|file| file.set_len(TIB)))
+    tried(File::create("sparse").and_then(|file| file.set_len(TIB)))
 }
 
 pub(crate) fn links_outside(targets: &Targets) -> Outcome {
@@ -80,4 +83,28 @@ pub(crate) fn links_outside(targets: &Targets) -> Outcome {
     ];
     let make = |(target, name): (&Path, &str)| std::os::unix::fs::symlink(target, name);
     tried(links.into_iter().try_for_each(make))
+}
+
+/// Directories with flags, projects, encryption or a subvolume, which renames do not leave. An
+/// allowed call has no argument to read, or fails on a file system without the feature.
+pub(crate) fn with_flags(_: &Targets) -> Outcome {
+    const WIDE: u64 = 1 << 32;
+    let directory = File::open(".").expect("the current directory");
+    let directory = directory.as_raw_fd().cast_unsigned().into();
+    let fails = |request, error| reaches(libc::SYS_ioctl, &[directory, request, 0], error);
+    let ask = |request| fails(request, Errno::EFAULT);
+    let feature = |request| fails(request, Errno::ENOTTY);
+    any([
+        ("flags", ask(0x4008_6602)),
+        ("flags, wide", ask(0x4008_6602 | WIDE)),
+        ("project", ask(0x401c_5820)),
+        ("project, wide", ask(0x401c_5820 | WIDE)),
+        ("encryption", feature(0x800c_6613)),
+        ("key", feature(0xc050_6617)),
+        ("subvolume", feature(0x5000_940e)),
+        ("subvolume, version 2", feature(0x5000_9418)),
+        ("snapshot", feature(0x5000_9401)),
+        ("snapshot, version 2", feature(0x5000_9417)),
+        ("read-only subvolume", feature(0x4008_941a)),
+    ])
 }

@@ -151,6 +151,7 @@ pub(super) const TREES: &[Attack] = &[
         "repo/*/*",
         "repo/..data/..data",
     ])),
+    Attack::new("tree_with_flags", tree::with_flags, Refused),
     Attack::new("tree_wiped", tree::wipe, Works),
     Attack::new("tree_links_outside", tree::links_outside, Works).seen(Makes(&[
         "repo/etc",

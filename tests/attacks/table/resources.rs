@@ -24,6 +24,7 @@ pub(super) const RESOURCES: &[Attack] = &[
     Attack::new("rs_descriptors", resources::descriptors, Refused),
     Attack::new("rs_disk", resources::disk, Works).seen(Makes(&["repo/piece-0", "repo/piece-7"])),
     Attack::new("rs_deleted_file", resources::deleted_file, Works),
+    Attack::new("rs_hidden_space", resources::hidden_space, Refused),
 ];
 
 const MEMORY: Expected = Told("--max-memory, or give the plugin a spec.limits.memory");

@@ -2,6 +2,7 @@
 //! bypass other restrictions.
 
 mod assemble;
+mod files;
 mod sockets;
 
 use nix::libc;
@@ -10,6 +11,7 @@ use thiserror::Error;
 
 use self::{
     assemble::{Action, CallRule, Compare, Condition, assemble},
+    files::{ioctls, space},
     sockets::{socket_programs, sockets_of, stream_pairs},
 };
 
@@ -96,7 +98,7 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
     libc::SYS_fanotify_init,
-    // Flags of files such as `immutable`, without the ioctl that Landlock checks.
+    // Flags of files such as `immutable`. The filter also refuses the ioctl for them.
     FILE_SETATTR,
     libc::SYS_memfd_secret,
     // System V IPC objects and message queues survive the processes of their
@@ -243,11 +245,8 @@ fn program(users: TenantUid) -> BpfProgram {
             ],
             Action::Allow,
         ),
-        rule(
-            libc::SYS_ioctl,
-            &[(1, Compare::Equals(TIOCSTI), EPERM), (1, Compare::Equals(TIOCLINUX), EPERM)],
-            Action::Allow,
-        ),
+        ioctls(),
+        space(),
         rule(libc::SYS_sendto, &[(3, Compare::HasAny(MSG_FASTOPEN), EPERM)], Action::Allow),
         rule(libc::SYS_sendmsg, &[(2, Compare::HasAny(MSG_FASTOPEN), EPERM)], Action::Allow),
         rule(libc::SYS_sendmmsg, &[(3, Compare::HasAny(MSG_FASTOPEN), EPERM)], Action::Allow),
@@ -313,12 +312,10 @@ const INVALID: Action = Action::Fail(22);
 /// Landlock returns the same error for a port that is not allowed.
 const EACCES: Action = Action::Fail(13);
 const ENOSYS: u16 = 38;
-/// Error of a kernel whose Landlock is switched off, and of a file system without attributes;
+/// Error of a kernel whose Landlock is switched off, and of a file system that cannot do this;
 /// programs then do without.
 const NOT_SUPPORTED: Action = Action::Fail(95);
 const SET_CHILD_SUBREAPER: u32 = 36;
 const SET_DUMPABLE: u32 = 4;
 const PRIO_PROCESS: u32 = 0;
 const IOPRIO_WHO_PROCESS: u32 = 1;
-const TIOCSTI: u32 = 0x5412;
-const TIOCLINUX: u32 = 0x541c;

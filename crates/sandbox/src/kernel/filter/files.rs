@@ -1,0 +1,103 @@
+//! Rules for what ioctls and `fallocate` do to files. Landlock checks ioctls of devices only.
+
+use nix::libc;
+
+use super::{
+    EPERM, NOT_SUPPORTED,
+    assemble::{Action, CallRule, Compare},
+    rule,
+};
+
+/// Put characters into a terminal.
+const TERMINALS: [u32; 2] = [TIOCSTI, TIOCLINUX];
+const TIOCSTI: u32 = 0x5412;
+const TIOCLINUX: u32 = 0x541c;
+
+/// Flags and projects of files, encryption, and subvolumes: renames into and out of such
+/// directories fail, and read-only snapshots cannot be emptied. Keys stay in the kernel.
+/// Programs may read flags and projects, and clone files.
+const ATTRIBUTES: [u32; 9] = [
+    FS_IOC_SETFLAGS,
+    FS_IOC_FSSETXATTR,
+    FS_IOC_SET_ENCRYPTION_POLICY,
+    FS_IOC_ADD_ENCRYPTION_KEY,
+    BTRFS_IOC_SNAP_CREATE,
+    BTRFS_IOC_SUBVOL_CREATE,
+    BTRFS_IOC_SNAP_CREATE_V2,
+    BTRFS_IOC_SUBVOL_CREATE_V2,
+    BTRFS_IOC_SUBVOL_SETFLAGS,
+];
+const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
+const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
+const FS_IOC_SET_ENCRYPTION_POLICY: u32 = 0x800c_6613;
+const FS_IOC_ADD_ENCRYPTION_KEY: u32 = 0xc050_6617;
+const BTRFS_IOC_SNAP_CREATE: u32 = 0x5000_9401;
+const BTRFS_IOC_SUBVOL_CREATE: u32 = 0x5000_940e;
+const BTRFS_IOC_SNAP_CREATE_V2: u32 = 0x5000_9417;
+const BTRFS_IOC_SUBVOL_CREATE_V2: u32 = 0x5000_9418;
+const BTRFS_IOC_SUBVOL_SETFLAGS: u32 = 0x4008_941a;
+
+/// Older names of `fallocate` that keep the size of the file.
+const SPACE: [u32; 3] = [FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE];
+const FS_IOC_RESVSP: u32 = 0x4030_5828;
+const FS_IOC_RESVSP64: u32 = 0x4030_582a;
+const FS_IOC_ZERO_RANGE: u32 = 0x4030_5839;
+
+const KEEP_SIZE: u32 = libc::FALLOC_FL_KEEP_SIZE.unsigned_abs();
+const PUNCH_HOLE: u32 = libc::FALLOC_FL_PUNCH_HOLE.unsigned_abs();
+const INSERT_RANGE: u32 = libc::FALLOC_FL_INSERT_RANGE.unsigned_abs();
+
+/// The kernel takes 32 bits of the number of an ioctl, as many as are compared.
+pub(super) fn ioctls() -> CallRule {
+    let terminals = TERMINALS.map(|request| (1, Compare::Equals(request), EPERM));
+    let attributes = ATTRIBUTES.map(|request| (1, Compare::Equals(request), NOT_SUPPORTED));
+    let space = SPACE.map(|request| (1, Compare::Equals(request), NOT_SUPPORTED));
+    rule(libc::SYS_ioctl, &[&terminals[..], &attributes, &space].concat(), Action::Allow)
+}
+
+/// The limit of a file's size does not hold for space beyond its end, and on ext4 not for
+/// space that is inserted. Holes take none. Programs then write without reserving space.
+pub(super) fn space() -> CallRule {
+    let conditions = [
+        (1, Compare::Equals(KEEP_SIZE | PUNCH_HOLE), Action::Allow),
+        (1, Compare::HasAny(KEEP_SIZE | INSERT_RANGE), NOT_SUPPORTED),
+    ];
+    rule(libc::SYS_fallocate, &conditions, Action::Allow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{ARCHITECTURE, TenantUid, assemble::tests::run, program},
+        *,
+    };
+
+    const ALLOWED: u32 = 0x7fff_0000;
+    const REFUSED: u32 = 0x0005_005f;
+
+    fn result(call: libc::c_long, argument: u32) -> u32 {
+        let arguments = [3, argument, 0, 0, 0, 0];
+        let call = u32::try_from(call).unwrap();
+        run(&program(TenantUid::Own), call, arguments, ARCHITECTURE)
+    }
+
+    #[test]
+    fn flags_and_projects_of_files_are_read_and_not_set() {
+        let refused = [ATTRIBUTES.as_slice(), &SPACE].concat();
+        assert!(refused.iter().all(|request| result(libc::SYS_ioctl, *request) == REFUSED));
+        // FS_IOC_GETFLAGS, FS_IOC_FSGETXATTR, FICLONE, FICLONERANGE, FIDEDUPERANGE, FS_IOC_UNRESVSP64.
+        let allowed =
+            [0x8008_6601, 0x801c_581f, 0x4004_9409, 0x4020_940d, 0xc018_9436, 0x4030_582b];
+        assert_eq!(allowed.map(|request| result(libc::SYS_ioctl, request)), [ALLOWED; 6]);
+    }
+
+    #[test]
+    fn space_is_reserved_only_within_the_size_of_a_file() {
+        // Reserve, punch a hole, collapse, and zero.
+        let allowed = [0, 3, 8, 0x10];
+        assert_eq!(allowed.map(|mode| result(libc::SYS_fallocate, mode)), [ALLOWED; 4]);
+        // Also zero and unshare beyond the size, insert, and combinations that no kernel knows.
+        let refused = [1, 0x11, 0x41, 0x20, 0x13, 0x21];
+        assert_eq!(refused.map(|mode| result(libc::SYS_fallocate, mode)), [REFUSED; 6]);
+    }
+}
