@@ -10,7 +10,10 @@ use nix::{
     errno::Errno,
     libc,
     sched::CloneFlags,
-    sys::wait::{WaitStatus, waitpid},
+    sys::{
+        prctl,
+        wait::{WaitStatus, waitpid},
+    },
     unistd::pipe,
 };
 
@@ -19,6 +22,9 @@ use crate::{
     raw::{self, call, pointer},
     targets::Targets,
 };
+
+/// A `struct sock_filter` that accepts every system call.
+pub(crate) const ACCEPT_CALLS: [u64; 1] = [6 | 0x7fff_0000 << 32];
 
 fn one(number: i64, arguments: &[u64]) -> Outcome {
     tried(call(number, arguments))
@@ -185,9 +191,19 @@ pub(crate) fn hidden_memory(_: &Targets) -> Outcome {
         ("landlock", one(libc::SYS_landlock_create_ruleset, &[pointer(&ruleset), 8, 0])),
         ("filter", attach(libc::SO_ATTACH_FILTER)),
         ("reserve", attach(libc::SO_RESERVE_MEM)),
+        ("listener", apart(listener)),
         ("splice", one(libc::SYS_splice, &[file, 0, write, 0, 1, 0])),
         ("sendfile", one(libc::SYS_sendfile, &[write, file, 0, 1])),
     ])
+}
+
+/// Installs a filter of system calls and opens its listener, which holds it.
+fn listener() -> Outcome {
+    const FILTER: u64 = 1;
+    const NEW_LISTENER: u64 = 8;
+    prctl::set_no_new_privs().expect("no new privileges");
+    let program = [1, pointer(&ACCEPT_CALLS)];
+    one(libc::SYS_seccomp, &[FILTER, NEW_LISTENER, pointer(&program)])
 }
 
 /// A socket that the last process to close it waits for, which may be the supervisor.

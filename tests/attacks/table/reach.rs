@@ -115,6 +115,7 @@ pub(super) const KERNEL: &[Attack] = &[
     Attack::new("k_hidden_memory", kernel::hidden_memory, Refused).lacking(&[
         ("reserve", Errno::ENOPROTOOPT, "Linux 5.16"),
         ("reserve", Errno::EOPNOTSUPP, "a cgroup of version 2 that accounts memory"),
+        ("listener", Errno::EBUSY, "a runtime listens to this container already"),
     ]),
     Attack::new("k_lingering_socket", kernel::lingering_socket, Refused),
     Attack::new("k_machine", kernel::machine, Refused).lacking(&[
