@@ -4,13 +4,15 @@ use std::{
     fs::{self, File},
     io::{self, Write},
     os::fd::AsRawFd,
+    thread,
     time::{Duration, Instant},
 };
 
-use nix::{errno::Errno, libc};
+use nix::{errno::Errno, libc, sys::prctl};
 
 use crate::{
     outcome::{Outcome, any, reaches, tried},
+    payload::kernel::ACCEPT_CALLS,
     raw::{call, pointer},
     targets::Targets,
 };
@@ -20,6 +22,14 @@ const MEMORY: usize = 400 << 20;
 
 /// More than an arena's limit for each file.
 const FILE: u64 = 64 << 20;
+
+/// Threads, and filters of each. Together they are more than an arena's limit for a request,
+/// because each counts as one of the greatest length.
+const THREADS: usize = 60;
+const FILTERS: usize = 60;
+
+/// Time in which the request must be ended.
+const WAIT: Duration = Duration::from_secs(20);
 
 /// More than any limit on descriptors.
 const DESCRIPTORS: usize = 5000;
@@ -97,4 +107,20 @@ pub(crate) fn hidden_space(_: &Targets) -> Outcome {
         ("reserve, wide", ask(0x4030_582a | 1 << 32)),
         ("zero", ask(0x4030_5839)),
     ])
+}
+
+/// Filters of system calls that only some threads have.
+pub(crate) fn thread_filters(_: &Targets) -> Outcome {
+    prctl::set_no_new_privs().expect("no new privileges");
+    (0..THREADS).for_each(|_| drop(thread::spawn(hold_filters)));
+    thread::sleep(WAIT);
+    Outcome::done("no limit was enforced")
+}
+
+fn hold_filters() {
+    let program = [1, pointer(&ACCEPT_CALLS)];
+    for _ in 0..FILTERS {
+        call(libc::SYS_seccomp, &[1, 0, pointer(&program)]).expect("a filter");
+    }
+    thread::sleep(WAIT);
 }

@@ -51,6 +51,7 @@ pub(super) const EXCESSES: &[Attack] = &[
     Attack::new("ex_netlink_answers", excess::netlink_answers, MEMORY).plain(),
     // The filter of this tier refuses queues.
     Attack::new("ex_events", excess::events, MEMORY).except(&[(Landlock, Refused)]).plain(),
+    Attack::new("ex_thread_filters", resources::thread_filters, MEMORY).plain(),
     Attack::new("ex_first_thread_gone", excess::first_thread_gone, MEMORY)
         .seen(Takes(Memory))
         .plain(),

@@ -122,6 +122,7 @@ fn measure(subject: &Subject<'_>, limits: RequestLimits) -> Reading {
     let Ok(processes) = processes::members(subject) else { return Reading::default() };
     let open = descriptors::count(subject, &processes, &mut totals);
     mappings::count(subject, &processes, &open, &mut totals);
+    processes::add_filters(&processes, &mut totals);
     processes::add_memory(&processes, &mut totals, subject.buffers);
     if totals.counts_files() {
         // A limit that is exceeded ends the walk; the totals know it.

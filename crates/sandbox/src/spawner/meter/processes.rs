@@ -32,6 +32,9 @@ pub(super) struct Process {
     /// others, and then shows no memory.
     pub(super) thread: u32,
     memory: Memory,
+    has_threads: bool,
+    /// Filters of system calls of the first thread.
+    filters: u64,
 }
 
 /// Fields of `/proc/PID/status`.
@@ -41,6 +44,8 @@ struct Status {
     user: u32,
     /// `None` for a process that has ended or is ending.
     memory: Option<Memory>,
+    /// There is more than one thread.
+    has_threads: bool,
     /// Filters of system calls.
     filters: u64,
 }
@@ -67,18 +72,8 @@ fn of(tenant: Option<Uid>, workers: &[Pid]) -> Result<Vec<Process>, Unreadable> 
         Some(tenant) => of_user(&all, tenant),
         None => below(&all, workers.iter().map(|pid| pid.as_raw().unsigned_abs())),
     };
-    let own = Fields::own_status().ok().as_ref().and_then(filters).unwrap_or_default();
-    let usual = own.saturating_add(USUAL_FILTERS);
     let members = chosen.into_iter().filter_map(|pid| Some((pid, all.get(&pid)?)));
-    Ok(members.map(|(pid, status)| with_filters(pid, status, usual)).collect())
-}
-
-/// Counts the filters of a process beyond this number as memory.
-fn with_filters(pid: u32, status: &Status, usual: u64) -> Process {
-    let mut process = known(pid, status.memory);
-    let more = status.filters.saturating_sub(usual).saturating_mul(FILTER);
-    process.memory.tables = process.memory.tables.saturating_add(more);
-    process
+    Ok(members.map(|(pid, status)| known(pid, status)).collect())
 }
 
 fn of_user(all: &BTreeMap<u32, Status>, user: Uid) -> Vec<u32> {
@@ -109,17 +104,30 @@ fn below(all: &BTreeMap<u32, Status>, roots: impl Iterator<Item = u32>) -> Vec<u
 }
 
 /// Finds the memory of a process through any of its threads; they share it.
-fn known(pid: u32, memory: Option<Memory>) -> Process {
+fn known(pid: u32, status: &Status) -> Process {
+    let Status { memory, has_threads, filters, .. } = *status;
+    let process = |thread, memory| Process { pid, thread, memory, has_threads, filters };
     if let Some(memory) = memory {
-        return Process { pid, thread: pid, memory };
+        return process(pid, memory);
     }
     for thread in threads(pid) {
         let status = read(Fields::thread_status(pid, thread));
         if let Some(memory) = status.and_then(|status| status.memory) {
-            return Process { pid, thread, memory };
+            return process(thread, memory);
         }
     }
-    Process { pid, thread: pid, memory: Memory::default() }
+    process(pid, Memory::default())
+}
+
+/// Counts filters of system calls as memory of the kernel, because no pass sees them. Nothing
+/// shows if threads share one, so each counts for each thread.
+pub(super) fn add_filters(processes: &[Process], totals: &mut Totals) {
+    let Some(own) = Fields::own_status().ok().as_ref().and_then(filters) else { return };
+    let usual = own.saturating_add(USUAL_FILTERS);
+    for process in processes {
+        let more = process.filters_beyond(usual);
+        totals.kernel_memory(more.saturating_mul(FILTER));
+    }
 }
 
 /// The threads of a process; none if it has ended.
@@ -140,8 +148,9 @@ fn read(fields: io::Result<Fields>) -> Option<Status> {
 }
 
 fn parse(fields: &Fields) -> Option<Status> {
+    let threads = fields.number("Threads").unwrap_or(1);
     let memory = || {
-        let threads = fields.number("Threads").unwrap_or(1).saturating_mul(THREAD);
+        let threads = threads.saturating_mul(THREAD);
         let bytes = |name| fields.bytes(name).unwrap_or_default();
         Some(Memory {
             own: fields.bytes("RssAnon")?.saturating_add(bytes("HugetlbPages")),
@@ -153,6 +162,7 @@ fn parse(fields: &Fields) -> Option<Status> {
         parent: fields.id("PPid")?,
         user: fields.id("Uid")?,
         memory: memory(),
+        has_threads: threads > 1,
         filters: filters(fields).unwrap_or_default(),
     })
 }
@@ -182,6 +192,16 @@ fn sum(all: impl Iterator<Item = Memory>) -> Memory {
 }
 
 impl Process {
+    /// Sum of the filters that each thread has beyond this number.
+    fn filters_beyond(&self, usual: u64) -> u64 {
+        if !self.has_threads {
+            return self.filters.saturating_sub(usual);
+        }
+        let of = |thread| filters(&Fields::thread_status(self.pid, thread).ok()?);
+        let each = threads(self.pid).into_iter().filter_map(of);
+        each.map(|filters| filters.saturating_sub(usual)).fold(0, u64::saturating_add)
+    }
+
     /// The proportional share of a process's memory. If it cannot be read, the
     /// memory counts in full.
     fn share(&self) -> Memory {
@@ -199,10 +219,16 @@ fn parse_share(fields: &Fields) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::Read as _,
+        process::{Command, Stdio},
+    };
+
     use super::*;
+    use crate::wire::message::RequestLimits;
 
     fn status(parent: u32, user: u32) -> Status {
-        Status { parent, user, memory: None, filters: 0 }
+        Status { parent, user, memory: None, has_threads: false, filters: 0 }
     }
 
     #[test]
@@ -211,7 +237,8 @@ mod tests {
                     RssAnon:\t       2 kB\nRssFile:\t 9 kB\nRssShmem:\t       3 kB\n\
                     VmPTE:\t 4 kB\nThreads:\t2\nSeccomp_filters:\t3\n";
         let memory = Some(Memory { own: 2048, shared: 3072, tables: 4096 + 2 * THREAD });
-        assert_eq!(parse(&text.into()), Some(Status { filters: 3, memory, ..status(7, 5) }));
+        let found = Status { filters: 3, has_threads: true, memory, ..status(7, 5) };
+        assert_eq!(parse(&text.into()), Some(found));
         let zombie = "Name:\tx\nState:\tZ (zombie)\nPPid:\t7\nUid:\t5\t5\t5\t5\n";
         assert_eq!(parse(&zombie.into()), Some(status(7, 5)));
         assert_eq!(parse(&"Name:\tUid: 5\n".into()), None);
@@ -227,12 +254,36 @@ mod tests {
 
     #[test]
     fn filters_count_beyond_the_usual_number() {
-        let tables = |filters| {
-            let memory = Some(Memory::default());
-            let status = Status { memory, filters, ..status(1, 7) };
-            with_filters(7, &status, 5).memory.tables
+        let beyond = |filters| {
+            known(7, &Status { memory: Some(Memory::default()), filters, ..status(1, 7) })
+                .filters_beyond(5)
         };
-        assert_eq!([5, 6, 12].map(tables), [0, FILTER, 7 * FILTER]);
+        assert_eq!([5, 6, 12].map(beyond), [0, 1, 7]);
+    }
+
+    /// The first thread has no filter of its own.
+    #[test]
+    fn filters_of_every_thread_count() {
+        let script = "import ctypes, threading, time; control = ctypes.CDLL(None).prctl\n\
+                      control(38, 1, 0, 0, 0); allow = ctypes.c_uint64(6 | 0x7fff0000 << 32)\n\
+                      program = (ctypes.c_uint64 * 2)(1, ctypes.addressof(allow))\n\
+                      def hold():\n  [control(22, 2, program) for _ in range(7)]\n  all.wait()\n  \
+                      time.sleep(60)\n\
+                      all = threading.Barrier(21)\n\
+                      [threading.Thread(target=hold).start() for _ in range(20)]\n\
+                      all.wait(); print('', flush=True)";
+        let mut python = Command::new("python3");
+        let mut python = python.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        python.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let pid = python.id();
+        let process = known(pid, &read(Fields::status(pid)).unwrap());
+        let mut totals = Totals::new(RequestLimits::default());
+        add_filters(&[process], &mut totals);
+        python.kill().unwrap();
+        python.wait().unwrap();
+        totals.plain_memory(Memory::default(), 0);
+        let gauge = totals.reading(0).gauge().unwrap();
+        assert_eq!((gauge.plain, gauge.memory), (0, 20 * (7 - USUAL_FILTERS) * FILTER));
     }
 
     #[test]
@@ -254,7 +305,7 @@ mod tests {
     fn this_process_has_memory() {
         let pid = std::process::id();
         let status = read(Fields::status(pid)).unwrap();
-        let process = Process { pid, thread: pid, memory: status.memory.unwrap() };
+        let process = known(pid, &status);
         assert!(process.memory.own > 0 && process.share().own > 0);
         assert!(threads(pid).contains(&pid));
         assert!(is_alive(pid, pid));
