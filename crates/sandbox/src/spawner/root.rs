@@ -61,10 +61,11 @@ pub(super) enum NoWorkspaceRoot {
 }
 
 impl NoWorkspaceRoot {
-    /// A file or a link in the place of the directory or of a parent.
+    /// A file or a link in the place of the directory.
     fn obstructed(path: &Path, error: &io::Error) -> Option<Self> {
         let error = Errno::from_raw(error.raw_os_error()?);
-        let is_obstacle = matches!(error, Errno::EEXIST | Errno::ENOTDIR | Errno::ELOOP);
+        let is_obstacle = matches!(error, Errno::EEXIST | Errno::ENOTDIR | Errno::ELOOP)
+            && path.parent().is_some_and(Path::is_dir);
         is_obstacle.then(|| Self::Obstructed { path: path.to_owned(), error })
     }
 }
