@@ -6,6 +6,7 @@ mod first_pass;
 mod health;
 mod http;
 mod loading;
+mod orphans;
 mod parts;
 mod paths;
 mod recorders;
@@ -286,6 +287,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     let bundles = failed::keep(keeping, &parts);
     parts.run("metrics", measure(state.subscribe(), metrics.clone()));
     parts.tasks().spawn(signals.reload.follow(prompt, stop.clone()));
+    parts.tasks().spawn(orphans::collect());
     parts.tasks().spawn(warn_of_missing_paths(config.bounds().read, pipeline.files));
     parts.tasks().spawn(report_ready(state.clone(), socket_dir, ready(abilities)));
     let states = state.subscribe();

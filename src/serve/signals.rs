@@ -18,6 +18,10 @@ pub(super) struct Signals {
     pub(super) stop: StopSignals,
     /// The signal that makes it read the definitions.
     pub(super) reload: ReloadSignal,
+    /// SIGUSR1 and SIGUSR2, which write a profile in argocd-cmp-server. Here they only do
+    /// not end the server.
+    #[expect(dead_code, reason = "held, not used")]
+    without_effect: [Signal; 2],
 }
 
 /// SIGHUP.
@@ -31,7 +35,10 @@ impl Signals {
         // The handlers belong to the process, so they stay when this runtime ends.
         let runtime = Builder::new_current_thread().enable_io().build()?;
         let _entered = runtime.enter();
-        Ok(Self { stop: StopSignals::new()?, reload: ReloadSignal(signal(SignalKind::hangup())?) })
+        let reload = ReloadSignal(signal(SignalKind::hangup())?);
+        let without_effect =
+            [signal(SignalKind::user_defined1())?, signal(SignalKind::user_defined2())?];
+        Ok(Self { stop: StopSignals::new()?, reload, without_effect })
     }
 }
 
