@@ -75,9 +75,12 @@ impl Ledger {
         for (file, readings) in files {
             names.push(file.clone());
             for reading in readings {
-                self.defined += 1;
                 let reading = self.check_isolation(reading);
                 let stale = self.keep(&file, &reading, &before);
+                if reading.is_doubtful && !stale {
+                    continue;
+                }
+                self.defined += 1;
                 let Reading { place, diagnostics, .. } = reading;
                 problems.extend(diagnostics.into_iter().map(|problem| Problem {
                     file: file.clone(),
@@ -149,10 +152,12 @@ impl Ledger {
                 Slot::Vacant(vacant) => drop(vacant.insert(newcomer)),
                 Slot::Occupied(mut owner) => {
                     let (holder, held) = *owner.get();
-                    // A definition that moved within its file replaces its old copy.
-                    let is_moved = holder.0 == location.0 && held.stale != entry.stale;
+                    // A definition that moved within its file replaces its old copy, which
+                    // may still be kept when the moved one becomes invalid.
+                    let is_moved = holder.0 == location.0 && (held.stale || entry.stale);
                     let has_it = self.owners.get(name) == Some(location);
-                    let wins = if is_moved { !entry.stale } else { has_it };
+                    let wins =
+                        if is_moved && held.stale != entry.stale { !entry.stale } else { has_it };
                     let loser = if wins { owner.insert(newcomer) } else { newcomer };
                     if !is_moved {
                         problems.push(duplicate(loser, *owner.get()));

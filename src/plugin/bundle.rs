@@ -3,8 +3,9 @@
 //! argocd-cmp-server reads only the first document of one file. Here, a file can
 //! have several documents. Each can be a definition, a `ConfigMap` manifest with
 //! definitions in its data, or a list of these, as `kubectl` and `kustomize`
-//! print them. Other content is skipped.
+//! print them. Other content is skipped, if it is valid YAML.
 
+mod reading;
 #[cfg(test)]
 mod tests;
 mod value_kind;
@@ -13,9 +14,10 @@ use std::cell::OnceCell;
 
 use serde_json::Value;
 
+pub use self::reading::Reading;
 use self::value_kind::{ValueKind, mentions_kind};
 use super::{
-    Code, Diagnostic, InvalidManifest, Part, Place, PluginDefinition, Region, diagnose, document,
+    Code, Diagnostic, InvalidManifest, Part, Place, PluginDefinition, diagnose, document,
     lint::lint,
     locator::Locator,
     manifest::{self, Checked, KIND, Step},
@@ -33,38 +35,6 @@ const SECOND: usize = 2;
 /// The key of argocd-cm that had a list of plugins before definitions were files.
 const OLD_LIST: &str = "configManagementPlugins:";
 
-/// Result of reading one part of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
-    /// The part of the file.
-    pub place: Place,
-    /// Present if and only if no diagnostic is an error.
-    pub definition: Option<PluginDefinition>,
-    /// Region of `metadata.name`, or of its parent if it is missing.
-    pub name_region: Option<Region>,
-    /// Region of `minimumIsolation`, or of its parent if it is missing.
-    pub isolation_region: Option<Region>,
-    /// Region of each command's program, with the path of the command's key.
-    pub program_regions: Vec<(&'static str, Region)>,
-    /// Problems and notes, in the order of the text.
-    pub diagnostics: Vec<Diagnostic>,
-}
-
-impl Reading {
-    /// A part without a definition, with the reason.
-    #[must_use]
-    pub fn refused(place: Place, reason: Diagnostic) -> Self {
-        Self {
-            place,
-            definition: None,
-            name_region: None,
-            isolation_region: None,
-            program_regions: Vec::new(),
-            diagnostics: vec![reason],
-        }
-    }
-}
-
 /// Reads every definition of a file. Returns at least one reading, because a
 /// file without definitions is an error.
 #[must_use]
@@ -75,9 +45,10 @@ pub fn read_all(text: &[u8]) -> Vec<Reading> {
     let mut bundle = Bundle::default();
     let whole = Passage { text, base: 0, map: &map, file };
     bundle.text(&whole, &Place::default(), Depth::File);
-    if bundle.readings.is_empty() {
-        bundle.readings.push(bundle.no_definition(text));
+    if !bundle.has_definition {
+        return vec![bundle.no_definition(text)];
     }
+    bundle.readings.extend(bundle.doubtful);
     bundle.readings
 }
 
@@ -118,6 +89,10 @@ struct Spot {
 #[derive(Default)]
 struct Bundle {
     readings: Vec<Reading>,
+    /// Parts that were perhaps definitions before the last edit.
+    doubtful: Vec<Reading>,
+    /// True if something in the file is meant as a definition.
+    has_definition: bool,
     /// Number of documents in the file, without empty ones.
     documents: usize,
     /// True if the file has a `ConfigMap` or a list.
@@ -136,29 +111,39 @@ struct Document<'d> {
 impl Bundle {
     fn text(&mut self, passage: &Passage<'_>, place: &Place, depth: Depth) {
         let documents = document::split(passage.text);
-        let is_only = documents.len() == 1 && depth == Depth::File;
+        let last = documents.len();
+        let is_ours = depth == Depth::File || mentions_kind(passage.text);
         let mut definitions = 0;
-        for (number, range) in documents.into_iter().enumerate() {
+        for (number, range) in (1..).zip(documents) {
             if self.is_full {
                 break;
             }
             let Some(text) = passage.text.get(range.clone()) else { continue };
             let passage = Passage { text, base: passage.base + range.start, ..passage.clone() };
-            let place = place.with(Part::Document(number + 1));
+            // Only the last document can be cut off.
+            let part = if number == last { Part::Rest(number) } else { Part::Document(number) };
+            let faulty = place.with(part);
             match Document::new(&passage) {
                 Ok(document) => {
-                    self.document(&document, &place, depth);
-                    if matches!(ValueKind::of(&document.value), ValueKind::Plugin) {
+                    self.document(&document, &place.with(Part::Document(number)), depth);
+                    let value_kind = ValueKind::of(&document.value);
+                    if value_kind == ValueKind::Plugin {
                         definitions += 1;
                         self.note_several(definitions);
+                        self.move_invalid(faulty);
+                    } else if value_kind == ValueKind::Unfinished
+                        && depth == Depth::File
+                        && number == last
+                    {
+                        self.doubt(document.read(faulty, &[], &document.value));
                     }
                 }
-                // Invalid YAML is reported only if it is meant as a definition.
-                Err(fault) if is_only || mentions_kind(text) => {
+                Err(fault) => {
                     self.documents += 1;
-                    self.push(broken(&fault, &passage, place));
+                    self.has_definition |= mentions_kind(text);
+                    let reading = broken(&fault, &passage, faulty);
+                    if is_ours { self.push(reading) } else { self.doubt(reading) }
                 }
-                Err(_) => self.documents += 1,
             }
         }
     }
@@ -186,12 +171,19 @@ impl Bundle {
             return;
         };
         match ValueKind::of(value) {
-            ValueKind::Plugin => self.push(document.read(spot.place, &spot.path, value)),
+            ValueKind::Plugin => {
+                self.has_definition = true;
+                self.push(document.read(spot.place, &spot.path, value));
+            }
             ValueKind::ConfigMap if depth == Depth::File => {
                 self.has_containers = true;
                 self.config_map(document, &spot);
             }
-            ValueKind::ConfigMap | ValueKind::List | ValueKind::Nothing | ValueKind::Unrelated => {}
+            ValueKind::ConfigMap
+            | ValueKind::List
+            | ValueKind::Nothing
+            | ValueKind::Unfinished
+            | ValueKind::Unrelated => {}
         }
     }
 
@@ -223,6 +215,20 @@ impl Bundle {
         }
     }
 
+    /// Sets the place of the last reading if it is invalid.
+    fn move_invalid(&mut self, place: Place) {
+        if let Some(reading) = self.readings.last_mut().filter(|last| last.definition.is_none()) {
+            reading.place = place;
+        }
+    }
+
+    /// Adds a part that may never have been a definition, such as a script.
+    fn doubt(&mut self, reading: Reading) {
+        if self.doubtful.len() < MAX_DEFINITIONS {
+            self.doubtful.push(Reading { is_doubtful: true, ..reading });
+        }
+    }
+
     fn push(&mut self, reading: Reading) {
         if self.readings.len() < MAX_DEFINITIONS {
             self.readings.push(reading);
@@ -238,11 +244,12 @@ impl Bundle {
         }
     }
 
-    /// The reading of a file without definitions.
-    fn no_definition(&self, text: &[u8]) -> Reading {
+    /// The reading of a file without definitions. An accident causes this, such as
+    /// an error page in its place, so it concerns all definitions of the file.
+    fn no_definition(self, text: &[u8]) -> Reading {
         match self.documents {
             0 => empty(text),
-            1 if !self.has_containers => read_first(text),
+            1 if !self.has_containers => Reading { place: Place::default(), ..read_first(text) },
             _ => {
                 let message = format!("no {KIND} in this file");
                 let old = std::str::from_utf8(text).ok().and_then(|text| text.find(OLD_LIST));
@@ -256,7 +263,13 @@ impl Bundle {
                     }
                 };
                 let region = File(text).region(old.unwrap_or(0), usize::MAX);
-                faulty(Diagnostic::new(Code::NoDefinition, message).at(Some(region)).help(help))
+                let none = Diagnostic::new(Code::NoDefinition, message).at(Some(region)).help(help);
+                let mut reading = Reading::refused(Place::default(), none);
+                let broken = self.readings.into_iter().next();
+                reading
+                    .diagnostics
+                    .extend(broken.into_iter().flat_map(|broken| broken.diagnostics));
+                reading
             }
         }
     }
@@ -296,7 +309,15 @@ impl<'d> Document<'d> {
         let program = |key: &'static str| Some((key, locator.value(&Step::item(key, 0))?));
         let programs = PluginDefinition::COMMANDS.into_iter().filter_map(program);
         let program_regions = programs.collect();
-        Reading { place, definition, name_region, isolation_region, program_regions, diagnostics }
+        Reading {
+            place,
+            definition,
+            name_region,
+            isolation_region,
+            program_regions,
+            diagnostics,
+            is_doubtful: false,
+        }
     }
 }
 
@@ -327,19 +348,15 @@ fn broken(fault: &InvalidManifest, passage: &Passage<'_>, place: Place) -> Readi
         Some(_) => diagnostic,
         None => diagnostic.at(Some(passage.region(0, passage.text.len()))),
     };
-    Reading { place, ..faulty(diagnostic) }
+    Reading::refused(place, diagnostic)
 }
 
 fn empty(text: &[u8]) -> Reading {
     let message = "the file is empty: metadata.name should be non-empty";
     let region = File(text).region(0, usize::MAX);
     let help = "write a definition into the file, or remove it";
-    faulty(Diagnostic::new(Code::Empty, message).at(Some(region)).help(help))
-}
-
-fn faulty(diagnostic: Diagnostic) -> Reading {
-    let place = Place::default().with(Part::Document(1));
-    Reading::refused(place, diagnostic)
+    let diagnostic = Diagnostic::new(Code::Empty, message).at(Some(region)).help(help);
+    Reading::refused(Place::default(), diagnostic)
 }
 
 /// The items of a list, and the path to them.

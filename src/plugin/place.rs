@@ -14,6 +14,8 @@ pub struct Place(Vec<Part>);
 pub enum Part {
     /// A document, counted from 1.
     Document(usize),
+    /// A document and all behind it, because the text may be cut off in it.
+    Rest(usize),
     /// An item of a list, counted from 0.
     Item(usize),
     /// A key of a `ConfigMap`'s `data`.
@@ -30,7 +32,14 @@ impl Place {
     /// True if `inner` is this place or inside it.
     #[must_use]
     pub fn holds(&self, inner: &Self) -> bool {
-        inner.0.starts_with(&self.0)
+        let holds = |part: &Part, inner: &Part| match (part, inner) {
+            (Part::Rest(first), Part::Document(document)) => document >= first,
+            (Part::Document(_) | Part::Rest(_) | Part::Item(_) | Part::Key(_), inner) => {
+                part == inner
+            }
+        };
+        let mut parts = self.0.iter().zip(&inner.0);
+        self.0.len() <= inner.0.len() && parts.all(|(part, inner)| holds(part, inner))
     }
 
     /// The key of the `ConfigMap` that it is in, with the place of this key.
@@ -39,7 +48,7 @@ impl Place {
         let index = self.0.iter().position(|part| matches!(part, Part::Key(_)))?;
         match self.0.get(index)? {
             Part::Key(key) => Some((key, Self(self.0.iter().take(index + 1).cloned().collect()))),
-            Part::Document(_) | Part::Item(_) => None,
+            Part::Document(_) | Part::Rest(_) | Part::Item(_) => None,
         }
     }
 }
@@ -47,13 +56,16 @@ impl Place {
 /// Empty for the first document of a file, where most definitions are.
 impl fmt::Display for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = self.0.iter().filter(|part| **part != Part::Document(1));
+        let is_first = |part: &Part| matches!(part, Part::Document(1) | Part::Rest(1));
+        let parts = self.0.iter().filter(|part| !is_first(part));
         parts.enumerate().try_for_each(|(number, part)| {
             if number > 0 {
                 formatter.write_str(", ")?;
             }
             match part {
-                Part::Document(document) => write!(formatter, "document {document}"),
+                Part::Document(document) | Part::Rest(document) => {
+                    write!(formatter, "document {document}")
+                }
                 Part::Item(item) => write!(formatter, "items[{item}]"),
                 Part::Key(key) => write!(formatter, "data[{key}]"),
             }
@@ -72,5 +84,16 @@ mod tests {
         let key = first.with(Part::Key("a.yaml".into()));
         assert_eq!(key.with(Part::Document(2)).to_string(), "data[a.yaml], document 2");
         assert!(first.holds(&key) && !key.holds(&first));
+    }
+
+    #[test]
+    fn the_rest_of_a_text_has_its_last_documents() {
+        let key = Place::default().with(Part::Document(1)).with(Part::Key("a.yaml".into()));
+        let document = |number| key.with(Part::Document(number));
+        let rest = key.with(Part::Rest(2));
+        assert_eq!(rest.to_string(), document(2).to_string());
+        let held = [1, 2, 3].map(|number| rest.holds(&document(number).with(Part::Item(0))));
+        assert_eq!(held, [false, true, true]);
+        assert!(!rest.holds(&key) && Place::default().holds(&rest));
     }
 }

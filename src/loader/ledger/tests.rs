@@ -95,6 +95,119 @@ fn each_document_keeps_its_last_good_definition() {
     assert_eq!(commands(&catalog), ["b:z"]);
 }
 
+/// Three plugins in one file, and then another text in it: the plugins that are served, and
+/// the problems, of which each keeps a definition.
+fn edited(text: &str) -> (Vec<String>, Vec<String>) {
+    let file =
+        |text: &str| Source { name: "f.yaml".into(), text: Ok(text.into()), extent: Extent::All };
+    let mut ledger = ledger();
+    ledger.update(vec![file(&["m0", "m1", "m2"].map(plugin).join("---\n"))]);
+    let (catalog, problems) = ledger.update(vec![file(text)]);
+    assert!(problems.iter().all(|problem| problem.stale), "{problems:?}");
+    let names = catalog.iter().map(|definition| definition.name.to_string());
+    (names.collect(), problems.iter().map(ToString::to_string).collect())
+}
+
+fn plugin(name: &str) -> String {
+    let rest = "spec: {generate: {command: [x]}}";
+    format!("kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\n{rest}\n")
+}
+
+#[test]
+fn a_file_without_definitions_keeps_all_that_it_had() {
+    for text in
+        ["", "# only a comment\n", "404: Not Found\n", "a: 1\n---\nb: 2\n", "[]", "{{ .all }}"]
+    {
+        let (served, problems) = edited(text);
+        assert_eq!(served, ["m0", "m1", "m2"], "{text}");
+        assert_eq!(problems.len(), 1, "{text}: {problems:?}");
+    }
+}
+
+#[test]
+fn a_document_that_is_not_yaml_keeps_its_definition() {
+    let [m0, m1, m2] = ["m0", "m1", "m2"].map(plugin);
+    let unrendered = m1.replace("ConfigManagementPlugin", "{{ .Kind }}");
+    for text in [format!("foo: [\n---\n{m1}---\n{m2}"), format!("{m0}---\n{unrendered}---\n{m2}")] {
+        let (served, problems) = edited(&text);
+        assert_eq!(served, ["m0", "m1", "m2"], "{text}");
+        assert!(problems.len() == 1 && problems[0].contains("CMP0101"), "{problems:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_off_in_a_definition_keeps_all_behind_it() {
+    let whole = plugin("m0") + "---\n";
+    let text = whole.clone() + &plugin("m1");
+    // In the value of `command`, what is left can be valid.
+    for end in whole.len() + 1..text.len() - "]}}\n".len() {
+        let (served, problems) = edited(&text[..end]);
+        assert_eq!(served, ["m0", "m1", "m2"], "{}", &text[..end]);
+        assert!(!problems.is_empty(), "{}", &text[..end]);
+    }
+}
+
+#[test]
+fn a_file_with_fewer_definitions_removes_the_others() {
+    let [m0, m1] = ["m0", "m1"].map(plugin);
+    for (text, left) in [
+        (m0.clone(), &["m0"][..]),
+        (format!("{m0}---\n"), &["m0"]),
+        (format!("{m0}---\nkind: Service\n"), &["m0"]),
+        (format!("{m0}---\n{m1}...\n"), &["m0", "m1"]),
+        (plugin("m2"), &["m2"]),
+    ] {
+        assert_eq!(
+            edited(&text),
+            (left.iter().map(ToString::to_string).collect(), vec![]),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_kept_copy_of_a_definition_that_moved_is_no_second_plugin() {
+    let file =
+        |text: String| Source { name: "f.yaml".into(), text: Ok(text.into()), extent: Extent::All };
+    let mut ledger = ledger();
+    ledger.update(vec![file(["m0", "m1", "m2"].map(plugin).join("---\n"))]);
+    for text in
+        [plugin("m1") + "---\nfoo: [\n", "kind: ConfigManagementPlugin\n---\nfoo: [\n".into()]
+    {
+        let (catalog, problems) = ledger.update(vec![file(text)]);
+        assert_eq!(commands(&catalog), ["m1:x", "m2:x"]);
+        assert!(
+            problems.iter().all(|one| one.problem.code != Code::DuplicateSocket),
+            "{problems:?}"
+        );
+    }
+}
+
+/// A definition in one line.
+const OTHER: &str =
+    "{kind: ConfigManagementPlugin, metadata: {name: b}, spec: {generate: {command: [x]}}}";
+
+#[test]
+fn an_unrendered_definition_in_a_configmap_is_kept() {
+    let config_map = |kind: &str, script: &str| Source {
+        name: "m.yaml".into(),
+        text: Ok(format!(
+            "kind: ConfigMap\ndata:\n  a: |\n    kind: {kind}\n    metadata: {{name: a}}\n    \
+             spec: {{generate: {{command: [x]}}}}\n  b: '{OTHER}'\n  run.sh: |\n    {script}\n"
+        )
+        .into()),
+        extent: Extent::All,
+    };
+    let mut ledger = ledger();
+    let broken = "[ -e x ] && {";
+    let (served, problems) = ledger.update(vec![config_map("ConfigManagementPlugin", broken)]);
+    assert_eq!((commands(&served), problems.len()), (vec!["a:x".to_owned(), "b:x".into()], 0));
+    let (served, problems) = ledger.update(vec![config_map("{{ .Kind }}", broken)]);
+    assert_eq!(commands(&served), ["a:x", "b:x"]);
+    assert!(problems.len() == 1 && problems[0].stale, "{problems:?}");
+    assert!(problems[0].to_string().contains("data[a]"), "{problems:?}");
+}
+
 #[test]
 fn an_invalid_configmap_keeps_all_its_definitions() {
     let config_map = |data: &str| Source {

@@ -87,13 +87,80 @@ fn a_configmap_in_a_configmap_is_not_read() {
 
 #[test]
 fn unrelated_documents_are_skipped_if_there_is_a_definition() {
-    let text = format!("kind: Pod\n---\nkind: {{\n---\n{}", plugin("a"));
+    let text = format!("kind: Pod\n---\na: 1\n---\n{}", plugin("a"));
     assert_eq!(summary(&text), ["document 3: a"]);
     assert!(summary("kind: Pod\n---\nkind: Service")[0].contains("CMP0118"));
     let misspelt = plugin("a").replace("ConfigM", "Config-M") + "---\nkind: Pod";
     assert!(summary(&misspelt)[0].contains("CMP0106"));
     assert!(summary("spec: {generate: {command: [a]}}\n---\nkind: Pod")[0].contains("CMP0105"));
     assert!(summary("# nothing")[0].contains("CMP0103"));
+}
+
+/// The places of a file that are readings without being a definition, and whether each is doubtful.
+fn faults(text: &str) -> Vec<(Place, bool)> {
+    let readings = read_all(text.as_bytes()).into_iter();
+    let invalid = readings.filter(|reading| reading.definition.is_none());
+    invalid.map(|reading| (reading.place, reading.is_doubtful)).collect()
+}
+
+fn at(part: Part) -> Place {
+    Place::default().with(part)
+}
+
+#[test]
+fn a_file_without_definitions_is_invalid_as_a_whole() {
+    for text in
+        ["", "# nothing", "404: Not Found", "a: 1\n---\nb: 2", "a: [", "a: [\n---\nb: 2", "[]"]
+    {
+        assert_eq!(faults(text), [(Place::default(), false)], "{text}");
+    }
+    let unrendered = &read_all(b"kind: {{ .Kind }}\n---\nkind: {{ .Kind }}\n")[0].diagnostics;
+    assert_eq!(
+        unrendered.iter().map(|d| d.code).collect::<Vec<_>>(),
+        [Code::NoDefinition, Code::Syntax]
+    );
+}
+
+#[test]
+fn invalid_yaml_next_to_a_definition_is_an_error() {
+    for broken in ["foo: [", "kind: {{ .Kind }}\nmetadata: {name: b}"] {
+        let first = format!("{broken}\n---\n{}", plugin("a"));
+        assert_eq!(faults(&first), [(at(Part::Document(1)), false)], "{broken}");
+        let second = format!("{}---\n{broken}\n", plugin("a"));
+        assert_eq!(faults(&second), [(at(Part::Rest(2)), false)], "{broken}");
+    }
+}
+
+#[test]
+fn a_script_in_a_configmap_is_an_error_only_if_it_was_a_definition() {
+    let definition = plugin("a");
+    let map = format!(
+        "kind: ConfigMap\ndata:\n  a: |\n    {definition}  run.sh: |\n    [ -e x ] && {{\n"
+    );
+    let script = at(Part::Document(1)).with(Part::Key("run.sh".into())).with(Part::Rest(1));
+    assert_eq!(faults(&map), [(script, true)]);
+    let many: Vec<_> = (0..=2 * MAX_DEFINITIONS).map(|n| format!("  s{n}: 'a: ['\n")).collect();
+    let many = many.concat();
+    let readings = read_all(
+        format!("kind: ConfigMap\ndata:\n{many}  z: '{}'\n", definition.trim()).as_bytes(),
+    );
+    assert!(readings[0].definition.is_some());
+    assert_eq!(readings.len(), 1 + MAX_DEFINITIONS);
+}
+
+#[test]
+fn the_end_of_a_file_may_be_cut_off() {
+    let whole = format!("{}---\n", plugin("a"));
+    for start in ["apiVer", "apiVersion: v1\nkind:", "kind: Config", "metadata: {name: b}"] {
+        assert_eq!(faults(&format!("{whole}{start}")), [(at(Part::Rest(2)), true)], "{start}");
+        assert_eq!(faults(&format!("{start}\n---\n{whole}")), [], "{start}");
+    }
+    for start in ["kind: ConfigManagementPlugin", "kind: ConfigManagementPlugin\nmetadata: {na"] {
+        assert_eq!(faults(&format!("{whole}{start}")), [(at(Part::Rest(2)), false)], "{start}");
+    }
+    for rest in ["", "# end\n", "---\n", "kind: Service\n", "[]\n"] {
+        assert_eq!(faults(&format!("{whole}{rest}")), [], "{rest}");
+    }
 }
 
 #[test]

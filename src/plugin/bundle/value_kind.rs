@@ -14,6 +14,8 @@ pub(super) enum ValueKind {
     Plugin,
     ConfigMap,
     List,
+    /// It is no map with a `kind`, so it may be the start of a definition.
+    Unfinished,
     Unrelated,
 }
 
@@ -23,7 +25,7 @@ impl ValueKind {
             Value::Null => return Self::Nothing,
             Value::Array(_) => return Self::List,
             Value::Object(members) => members,
-            Value::Bool(_) | Value::Number(_) | Value::String(_) => return Self::Unrelated,
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => return Self::Unfinished,
         };
         let folded = |name: &str| members.iter().rev().find(|(key, _)| folds_to(key, name));
         let has_generate =
@@ -36,6 +38,7 @@ impl ValueKind {
             // A misspelt or missing kind is reported as an error in a definition.
             kind if nearest(kind, [KIND]).is_some() => Self::Plugin,
             "" if has_generate() => Self::Plugin,
+            kind if KIND.starts_with(kind) => Self::Unfinished,
             _ => Self::Unrelated,
         }
     }

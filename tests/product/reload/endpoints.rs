@@ -90,6 +90,54 @@ fn in_a_file_of_several_definitions_only_the_broken_one_is_stale() {
     assert_eq!(plugin(&server, "b")["state"], "stale");
 }
 
+/// Three plugins in one file, and then another text in it: all are stale, with a line in the log.
+fn all_stay(edited: &str) {
+    let folders = Folders::new();
+    let whole = ["m0", "m1", "m2"].map(|name| definition(name, "x")).join("---\n");
+    write(&folders.plugins(), "all.yaml", &whole);
+    let server = folders.serve();
+    write(&folders.plugins(), "all.yaml", edited);
+    let (status, body) = server.ask("POST", "/-/reload");
+    assert_eq!(status, 422, "{body}");
+    assert!(server.says("invalid plugin definition").contains("its last good definition"));
+    let stale = ["m0", "m1", "m2"].map(|name| plugin(&server, name)["state"] == "stale");
+    assert_ne!(stale, [false; 3]);
+    for name in ["m0", "m1", "m2"] {
+        assert_eq!(connect(&folders.socket(name)), Fate::Served, "{name}: {edited}");
+    }
+    write(&folders.plugins(), "all.yaml", &definition("m0", "x"));
+    assert_eq!(server.ask("POST", "/-/reload").0, 200);
+    assert_eq!(plugin(&server, "m1"), Value::Null);
+    eventually("the end of m2", || connect(&folders.socket("m2")) != Fate::Served);
+}
+
+#[test]
+fn a_file_of_several_definitions_that_becomes_empty_loses_none() {
+    all_stay("");
+    all_stay("a: 1\n---\nb: 2\n");
+}
+
+#[test]
+fn a_definition_that_is_not_yaml_any_more_stays_and_fails_validation() {
+    let [m0, m1, m2] = ["m0", "m1", "m2"].map(|name| definition(name, "x"));
+    let unrendered = m1.replace("ConfigManagementPlugin", "{{ .Kind }}");
+    let edited = format!("{m0}---\n{unrendered}---\n{m2}");
+    all_stay(&edited);
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("all.yaml"), edited).unwrap();
+    let mut validate = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    let output = validate.arg("validate").arg(directory.path()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.code() == Some(1) && text.contains("error[CMP0101]"), "{text}");
+}
+
+#[test]
+fn a_file_that_is_cut_off_in_a_definition_loses_none() {
+    let [m0, m1] = ["m0", "m1"].map(|name| definition(name, "x"));
+    all_stay(&format!("{m0}---\n{}", &m1[..m1.len() / 2]));
+    all_stay(&format!("{m0}---\napiVersion: argoproj.io/v1alpha1\n"));
+}
+
 #[test]
 fn a_definition_with_two_errors_counts_as_one_invalid_plugin() {
     let folders = Folders::new();
