@@ -66,6 +66,7 @@ impl ReloadPreview {
                 }
             });
         }
+        reload.problems.extend(doubtful(new, &problems));
         let mut kept: Vec<_> = problems.iter().filter(|problem| problem.stale).collect();
         kept.dedup_by_key(|problem| &problem.file);
         let keep = |problem: &Problem| ReloadStep {
@@ -112,6 +113,20 @@ fn named(inputs: &[Input]) -> impl Iterator<Item = (String, Vec<Reading>)> {
     })
 }
 
+/// Errors only because there was a definition before.
+fn doubtful(new: &[Input], problems: &[Problem]) -> Vec<Problem> {
+    let (_, certain) = Ledger::new(Tier::Namespaces).take(named(new));
+    let is_certain = |one: &Problem| {
+        certain.iter().any(|other| (&other.file, &other.problem) == (&one.file, &one.problem))
+    };
+    let doubtful = problems.iter().filter(|problem| problem.stale && !is_certain(problem));
+    let shown = |problem: &Problem| {
+        let input = new.iter().find(|input| [&input.name, &input.path].contains(&&problem.file))?;
+        Some(Problem { file: input.path.clone(), stale: false, ..problem.clone() })
+    };
+    doubtful.filter_map(shown).collect()
+}
+
 fn step(verb: &'static str, plugin: &Arc<PluginDefinition>, detail: String) -> ReloadStep {
     ReloadStep { verb, plugin: plugin.name.to_string(), detail }
 }
@@ -154,7 +169,25 @@ fn changes(old: &PluginDefinition, new: &PluginDefinition) -> Vec<&'static str> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin::definition_of;
+    use crate::{plugin::definition_of, validate::input::collect};
+
+    #[test]
+    fn a_definition_that_ends_early_is_an_error_if_there_was_one() {
+        let plugin =
+            "kind: ConfigManagementPlugin\nmetadata: {name: a}\nspec: {generate: {command: [x]}}\n";
+        let preview = |old: &str| {
+            let directories = [old, "apiVersion: v1\n"].map(|end| {
+                let directory = tempfile::tempdir().unwrap();
+                std::fs::write(directory.path().join("a.yaml"), format!("{plugin}---\n{end}"))
+                    .unwrap();
+                directory
+            });
+            let [old, new] = directories.each_ref().map(|d| collect(&[d.path().to_owned()]));
+            ReloadPreview::new(&old, &new).problems().len()
+        };
+        assert_eq!(preview(&plugin.replace("name: a", "name: b")), 1);
+        assert_eq!(preview("kind: Service"), 0);
+    }
 
     #[test]
     fn the_section_that_changes_is_named() {
