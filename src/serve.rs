@@ -274,7 +274,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     let health = health::follow(link.health(), abilities.leases, state.clone(), metrics.clone());
     parts.run("health", health);
     parts.run("loader", following);
-    parts.run("admission", pipeline.admission.follow(link.consumption(), stop.clone()));
+    parts.run("admission", pipeline.admission.follow(link.consumption()));
     let scrapes = Scrapes::start(metrics.clone())?;
     let (states, reload) = (state.subscribe(), prompt.clone());
     listeners.serve(

@@ -7,14 +7,16 @@ mod lanes;
 mod refusal;
 mod schedule;
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    future::pending,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use cmp_sandbox::Consumption;
 use tokio::sync::{oneshot, watch};
-use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::capacity::Class;
 use self::{
@@ -115,13 +117,10 @@ impl Admission {
         }
     }
 
-    /// Adjusts the charges to the measured usage, again and again.
-    pub async fn follow(
-        self,
-        mut consumption: watch::Receiver<Consumption>,
-        stop: CancellationToken,
-    ) {
-        while let Some(Ok(())) = stop.run_until_cancelled(consumption.changed()).await {
+    /// Adjusts the charges to the measured usage until the runtime ends, because waiting
+    /// requests are also admitted while requests drain.
+    pub async fn follow(self, mut consumption: watch::Receiver<Consumption>) {
+        while consumption.changed().await.is_ok() {
             let measured = consumption.borrow_and_update().clone();
             self.change(|schedule| {
                 let in_memory = schedule.capacity().files_in_memory;
@@ -130,6 +129,8 @@ impl Admission {
                 });
             });
         }
+        // The link has ended, and the supervisor ends too.
+        pending::<()>().await;
     }
 
     fn queue(
@@ -220,7 +221,10 @@ mod tests {
     use std::time::Duration;
 
     use cmp_sandbox::RequestUsage;
-    use tokio::{task::JoinSet, time::sleep};
+    use tokio::{
+        task::JoinSet,
+        time::{sleep, timeout},
+    };
 
     use super::*;
     use crate::budget::Share;
@@ -313,7 +317,7 @@ mod tests {
         resize.send_modify(|budget| budget.memory.amount = 128 << 20);
         let (report, reports) = watch::channel(Consumption::default());
         let mut following = JoinSet::new();
-        following.spawn(admission.clone().follow(reports, CancellationToken::new()));
+        following.spawn(admission.clone().follow(reports));
         let mut held = Vec::new();
         while let Ok(permit) = ask(&admission, "p", 1, 0).await {
             permit.bind(held.len() as u64);
@@ -336,5 +340,12 @@ mod tests {
         for _ in 0..8 {
             held.push(ask(&admission, "p", 1, 0).await.unwrap());
         }
+    }
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_the_link_does_not_end_the_measurements() {
+        let (_resize, admission) = with_places(1);
+        let (report, reports) = watch::channel(Consumption::default());
+        drop(report);
+        assert!(timeout(Duration::from_mins(1), admission.follow(reports)).await.is_err());
     }
 }

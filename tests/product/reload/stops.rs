@@ -4,7 +4,7 @@ use std::{fs, process::Command, time::Instant};
 
 use rustix::{
     io::ioctl_fionread,
-    process::{Signal, geteuid},
+    process::{Pid, Signal, geteuid, kill_process},
 };
 
 use crate::{
@@ -129,4 +129,20 @@ fn a_log_that_nobody_reads_stops_nothing() {
     server.signal(Signal::TERM);
     assert_eq!(server.ends(), Some(0));
     assert!(files(&folders).is_empty(), "{:?}", files(&folders));
+}
+
+#[test]
+fn the_end_of_the_spawner_is_named_and_ends_it() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    // Several parts of the supervisor notice it at the same time.
+    for _ in 0..10 {
+        let mut server = folders.serve();
+        let [spawner] = children(server.id(), &["cmp-supervisor", "exe"])[..] else {
+            panic!("it has one spawner")
+        };
+        kill_process(Pid::from_raw(spawner).unwrap(), Signal::KILL).unwrap();
+        server.says("the spawner is gone: all requests have ended");
+        assert_eq!(server.ends(), Some(70));
+    }
 }
