@@ -42,6 +42,7 @@
 //! - [`hidden`] finds paths that plugins may miss.
 //! - [`terminal`] makes texts of others safe to print.
 //! - `programs` finds the programs of plugins' commands.
+//! - `places` counts those that do something at the same time.
 //! - `access` gives access to our directories back, and `accept` waits if connections
 //!   cannot be accepted.
 //! - [`shutdown`] stops everything in order.
@@ -67,6 +68,7 @@ pub mod local;
 pub mod log;
 pub mod metrics;
 pub mod migrate;
+mod places;
 pub mod plugin;
 mod plural;
 pub mod probe;

@@ -51,7 +51,7 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use self::{
-    admission::{Admission, Class, Entry, Lanes, NoPermit, Permit, Place},
+    admission::{Admission, Class, Entry, Lanes, NoPermit, Permit},
     checkout::Checkout,
     discovery::{MatchKey, Pattern},
     encrypted::Suspects,
@@ -94,6 +94,7 @@ pub use self::{
 use crate::{
     access::is_missing,
     budget::Budget,
+    places::Place,
     plugin::{CommandLine, Discovery, PluginDefinition},
     volume::{FileThread, WorkVolume},
 };
@@ -107,7 +108,7 @@ pub struct Pipeline {
     pub budget: watch::Receiver<Budget>,
     /// Admits the requests of all plugins.
     pub admission: Admission,
-    /// Places of plugins that limit their own requests.
+    /// Places of each plugin, which may limit its own requests.
     pub own: Lanes,
     /// Recent verdicts of discovery by names.
     pub cache: MatchCache,
@@ -305,7 +306,7 @@ impl Pipeline {
         &self,
         incoming: &Incoming<'_, C>,
         context: &mut RequestContext,
-    ) -> Result<Option<Place>, NoPermit> {
+    ) -> Result<Place, NoPermit> {
         context.progress.enter(Phase::Queue);
         let wait = context.deadline.before_reading(incoming.unread());
         self.own.enter(&context.newest, &wait).await

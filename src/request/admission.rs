@@ -25,8 +25,8 @@ use self::{
     schedule::{Ask, Schedule, Ticket},
 };
 pub use self::{
-    lane::Place,
-    lanes::{Lanes, NewestDefinition},
+    lane::NewestDefinition,
+    lanes::Lanes,
     refusal::{NoPermit, Obstacle},
 };
 use super::deadline::Deadline;
@@ -88,8 +88,8 @@ impl Admission {
         Self(Arc::new(Mutex::new(State { schedule, budget, in_lanes: Arc::default() })))
     }
 
-    /// Lanes of plugins that limit their own requests. At most as many requests as the
-    /// queue holds wait there, and above that one of each plugin.
+    /// Lanes of plugins, which may limit their own requests. At most as many requests as
+    /// the queue holds wait there, and above that one of each plugin.
     #[must_use]
     pub fn lanes(&self) -> Lanes {
         let state = self.state();

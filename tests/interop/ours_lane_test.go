@@ -1,6 +1,9 @@
 package interop
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,5 +60,50 @@ func TestOursDecidesByNamesWhateverElseRuns(t *testing.T) {
 	late := s.dial(t, sleeping)
 	if _, err := late.Match(within(t, time.Second), repo); err == nil {
 		t.Error("expected a second command of discovery to wait for its place")
+	}
+}
+
+// limited is a plugin that runs n requests at a time, each longer than any test.
+func limited(n int) plugin.Definition {
+	return plugin.Definition{
+		Name: "limited",
+		Spec: fmt.Sprintf("generate: {command: [sh, -c, \"sleep 300; true\"]}\nlimits: {requests: %d}", n),
+	}
+}
+
+func TestOursSharesThePlacesOfAPluginWhoseLimitChanges(t *testing.T) {
+	d, probe := limited(1), kindly("probe", "Probe")
+	s := ours(t, d)
+	begin := func() (mark string, end context.CancelFunc) {
+		mark, app := marked(t)
+		c := s.dial(t, d)
+		ctx, end := context.WithCancel(within(t, callWithin))
+		go func() { _, _ = c.Generate(ctx, app) }() // Ends with the test's connections.
+		return mark, end
+	}
+	first, end := begin()
+	running(t, first, 1)
+	// It waits, or begins after the change: it runs in both cases, and no other ends.
+	second, _ := begin()
+	if err := s.Add(limited(2)); err != nil {
+		t.Fatal(err)
+	}
+	running(t, second, 1)
+
+	if err := s.Add(limited(1)); err != nil {
+		t.Fatal(err)
+	}
+	// Once a later plugin is served, the change has been read.
+	if err := s.Add(probe); err != nil {
+		t.Fatal(err)
+	}
+	appears(t, s, probe)
+	for _, when := range []string{"while two run", "while one runs"} {
+		_, err := s.dial(t, d).Generate(within(t, 3*time.Second), repositoryOf(t, tree.Files{"x": "x"}))
+		if err == nil || !strings.Contains(err.Error(), "the limit is 1 request of plugin limited at a time") {
+			t.Errorf("%s: expected a third request to wait for its place, got %v", when, err)
+		}
+		end()
+		gone(t, s, first)
 	}
 }

@@ -1,70 +1,91 @@
-//! The places of one plugin that limits its own requests.
+//! The places of one plugin.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::watch;
 
 use super::refusal::{NoPermit, Obstacle};
-use crate::{plugin::PluginName, request::deadline::Deadline};
+use crate::{
+    places::{Place, Places},
+    plugin::{PluginDefinition, PluginName},
+    request::deadline::Deadline,
+};
+
+/// The newest definition of a served plugin; the last one when it is no longer served.
+/// Connections keep older ones, but all requests of a plugin share its places.
+pub type NewestDefinition = watch::Receiver<Arc<PluginDefinition>>;
 
 /// A plugin's own places, in the order of arrival. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
     waiting: Arc<AtomicUsize>,
     /// Number of requests that wait in all lanes.
     all_waiting: Arc<AtomicUsize>,
-    pub(super) limit: usize,
-    max_waiting: usize,
     plugin: PluginName,
 }
 
-/// One of the plugin's own places; dropping it frees the place.
-#[derive(Debug)]
-pub struct Place(#[expect(dead_code, reason = "held, not used")] OwnedSemaphorePermit);
-
 impl Lane {
-    /// Places for `limit` running requests. At most `max_waiting` wait in all lanes,
-    /// and above that one in each.
-    pub(super) fn new(
-        plugin: &PluginName,
-        limit: usize,
-        max_waiting: usize,
-        all_waiting: &Arc<AtomicUsize>,
-    ) -> Self {
-        let (places, waiting) = (Arc::new(Semaphore::new(limit)), Arc::default());
-        let (plugin, all_waiting) = (plugin.clone(), Arc::clone(all_waiting));
-        Self { places, waiting, all_waiting, limit, max_waiting, plugin }
+    /// The places that a definition sets. `all_waiting` counts those that wait in all lanes.
+    pub(super) fn new(plugin: &PluginDefinition, all_waiting: &Arc<AtomicUsize>) -> Self {
+        Self {
+            places: Places::new(limit_of(plugin)),
+            waiting: Arc::default(),
+            all_waiting: Arc::clone(all_waiting),
+            plugin: plugin.name.clone(),
+        }
     }
 
-    /// Waits for a place, in the order of arrival.
-    pub(super) async fn enter(&self, wait: &Deadline) -> Result<Place, NoPermit> {
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            return Ok(Place(place));
+    /// Takes over a changed limit. One of a plugin that is no longer served does not
+    /// count: the plugin may be served again, with another one.
+    pub(super) fn follow(&self, newest: &NewestDefinition) {
+        // Not before the lock: a request with an older limit could come later.
+        self.places.resize(|present| {
+            if newest.has_changed().is_err() { present } else { limit_of(&newest.borrow()) }
+        });
+    }
+
+    /// Waits for a place, in the order of arrival. At most `max_waiting` wait in all
+    /// lanes, and above that one in each.
+    pub(super) async fn enter(
+        &self,
+        newest: &NewestDefinition,
+        max_waiting: usize,
+        wait: &Deadline,
+    ) -> Result<Place, NoPermit> {
+        if let Some(place) = self.places.try_take() {
+            return Ok(place);
         }
         let waiter = Waiter::new([&self.waiting, &self.all_waiting]);
         let [own, all] = waiter.numbers;
-        if own > self.max_waiting || (all > self.max_waiting && own > 1) {
-            return Err(self.full(own - 1));
+        if own > max_waiting || (all > max_waiting && own > 1) {
+            let own = Some(own - 1);
+            return Err(NoPermit::Full { obstacle: self.obstacle(), waiting: max_waiting, own });
         }
-        match wait.limit(Arc::clone(&self.places).acquire_owned()).await {
-            Ok(Ok(place)) => Ok(Place(place)),
-            // The semaphore is never closed.
-            Ok(Err(_)) => Err(self.full(own - 1)),
-            Err(passed) => Err(NoPermit::Deadline { obstacle: self.obstacle(), passed }),
-        }
+        let place = wait.limit(self.place(newest.clone())).await;
+        place.map_err(|passed| NoPermit::Deadline { obstacle: self.obstacle(), passed })
     }
 
-    fn full(&self, own: usize) -> NoPermit {
-        let (waiting, own) = (self.max_waiting, Some(own));
-        NoPermit::Full { obstacle: self.obstacle(), waiting, own }
+    /// Waits for a place. A changed limit counts at once.
+    async fn place(&self, mut newest: NewestDefinition) -> Place {
+        let mut place = pin!(self.places.take());
+        loop {
+            tokio::select! {
+                biased;
+                place = &mut place => return place,
+                Ok(()) = newest.changed() => self.follow(&newest),
+            }
+        }
     }
 
     fn obstacle(&self) -> Obstacle {
-        Obstacle::Own { limit: self.limit, plugin: self.plugin.clone() }
+        Obstacle::Own { limit: self.places.limit(), plugin: self.plugin.clone() }
     }
 
     /// True if no request holds a place, waits, or is about to enter: each of them holds
@@ -72,6 +93,10 @@ impl Lane {
     pub(super) fn is_idle(&self) -> bool {
         Arc::strong_count(&self.places) == 1
     }
+}
+
+fn limit_of(plugin: &PluginDefinition) -> usize {
+    plugin.limits.requests.map_or(Places::UNLIMITED, |limit| limit as usize)
 }
 
 /// Counts as a waiting request, in its lane and in all lanes, until it is dropped.
@@ -100,51 +125,45 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::{plugin::definition_of, ready::poll_once};
 
-    fn lane(limit: usize, max_waiting: usize) -> Lane {
-        let plugin = PluginName::new("p", "").unwrap();
-        Lane::new(&plugin, limit, max_waiting, &Arc::default())
+    /// A plugin with one place.
+    fn one_place() -> (Lane, NewestDefinition) {
+        let plugin = Arc::new(definition_of("p", "limits: {requests: 1}"));
+        (Lane::new(&plugin, &Arc::default()), watch::channel(plugin).1)
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_waits_for_a_place_until_its_deadline() {
-        let lane = lane(1, 1);
+        let (lane, newest) = one_place();
         let deadline = Deadline::new(Some(Duration::from_secs(1)), None);
-        let first = lane.enter(&deadline).await.unwrap();
-        assert!(matches!(lane.enter(&deadline).await, Err(NoPermit::Deadline { .. })));
+        let first = lane.enter(&newest, 1, &deadline).await.unwrap();
+        let outcome = lane.enter(&newest, 1, &deadline).await;
+        assert!(matches!(outcome, Err(NoPermit::Deadline { .. })), "{outcome:?}");
         drop(first);
-        assert!(lane.enter(&deadline).await.is_ok());
+        assert!(lane.enter(&newest, 1, &deadline).await.is_ok());
     }
 
     #[tokio::test]
     async fn too_many_requests_are_refused_at_once() {
-        let lane = lane(1, 0);
-        let deadline = Deadline::new(None, None);
-        let _first = lane.enter(&deadline).await.unwrap();
-        assert!(matches!(lane.enter(&deadline).await, Err(NoPermit::Full { .. })));
+        let (lane, newest) = one_place();
+        let deadline = Deadline::none();
+        let _first = lane.enter(&newest, 0, &deadline).await.unwrap();
+        let refused = lane.enter(&newest, 0, &deadline).await;
+        assert!(matches!(refused, Err(NoPermit::Full { .. })), "{refused:?}");
     }
 
     #[tokio::test]
     async fn a_cancelled_request_no_longer_counts_as_waiting() {
-        let lane = lane(1, 1);
-        let deadline = Deadline::new(None, None);
-        let _first = lane.enter(&deadline).await.unwrap();
+        let (lane, newest) = one_place();
+        let deadline = Deadline::none();
+        let _first = lane.enter(&newest, 1, &deadline).await.unwrap();
         {
-            let mut second = Box::pin(lane.enter(&deadline));
-            assert!(is_pending(second.as_mut()).await);
+            let mut second = Box::pin(lane.enter(&newest, 1, &deadline));
+            assert!(poll_once(second.as_mut()).await.is_pending());
         }
         for counter in [&lane.waiting, &lane.all_waiting] {
             assert_eq!(counter.load(Ordering::Relaxed), 0);
         }
-    }
-
-    /// Polls a future once; true if it is still pending.
-    async fn is_pending<F: Future>(future: std::pin::Pin<&mut F>) -> bool {
-        let mut future = Some(future);
-        std::future::poll_fn(|context| {
-            let pending = future.as_mut().is_some_and(|f| f.as_mut().poll(context).is_pending());
-            std::task::Poll::Ready(pending)
-        })
-        .await
     }
 }

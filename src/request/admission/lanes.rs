@@ -1,26 +1,17 @@
-//! The lanes of plugins that limit their own requests.
+//! The lanes of all plugins.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
 };
 
-use tokio::sync::watch;
-
 use super::{
-    lane::{Lane, Place},
+    lane::{Lane, NewestDefinition},
     refusal::NoPermit,
 };
-use crate::{
-    plugin::{PluginDefinition, PluginName},
-    request::Deadline,
-};
+use crate::{places::Place, plugin::PluginName, request::Deadline};
 
-/// The newest definition of a served plugin; the last one when it is no longer served.
-/// Connections keep older ones, but all requests of a plugin share its places.
-pub type NewestDefinition = watch::Receiver<Arc<PluginDefinition>>;
-
-/// One lane for each plugin that sets a limit. Cheap to clone.
+/// One lane for each plugin, which may limit its own requests. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Lanes {
     each: Arc<Mutex<HashMap<PluginName, Lane>>>,
@@ -36,47 +27,43 @@ impl Lanes {
         Self { each: Arc::default(), max_waiting, waiting }
     }
 
-    /// Waits for a place in the plugin's own lane, if its newest definition sets a limit.
+    /// Waits for a place in the plugin's own lane.
     pub async fn enter(
         &self,
         newest: &NewestDefinition,
         wait: &Deadline,
-    ) -> Result<Option<Place>, NoPermit> {
-        match self.lane(newest) {
-            Some(lane) => lane.enter(wait).await.map(Some),
-            None => Ok(None),
-        }
+    ) -> Result<Place, NoPermit> {
+        self.lane(newest).enter(newest, self.max_waiting, wait).await
     }
 
-    /// The plugin's lane. A changed limit creates a new lane; requests in the old
-    /// one stay there until they end.
-    fn lane(&self, newest: &NewestDefinition) -> Option<Lane> {
+    /// The plugin's lane, with the limit of its newest definition. Requests without a
+    /// limit have a lane too: they count as soon as there is one.
+    fn lane(&self, newest: &NewestDefinition) -> Lane {
         let mut lanes = self.each.lock().unwrap_or_else(PoisonError::into_inner);
-        // Not before the lock: a request with an older limit could come later.
-        let is_retired = newest.has_changed().is_err();
         let plugin = Arc::clone(&newest.borrow());
-        let limit = plugin.limits.requests? as usize;
-        // The plugin may be served again, with another limit.
-        let is_right = |lane: &&Lane| is_retired || lane.limit == limit;
-        if let Some(lane) = lanes.get(&plugin.name).filter(is_right) {
-            return Some(lane.clone());
+        if let Some(lane) = lanes.get(&plugin.name) {
+            lane.follow(newest);
+            return lane.clone();
         }
         // Remove the lanes of plugins that are gone or idle.
         lanes.retain(|_, lane| !lane.is_idle());
-        let lane = Lane::new(&plugin.name, limit, self.max_waiting, &self.waiting);
+        let lane = Lane::new(&plugin, &self.waiting);
         lanes.insert(plugin.name.clone(), lane.clone());
-        Some(lane)
+        lane
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::atomic::Ordering, time::Duration};
+    use std::{sync::atomic::Ordering, task::Poll, time::Duration};
 
-    use tokio::time::timeout;
+    use tokio::{sync::watch, time::timeout};
 
     use super::*;
-    use crate::plugin::definition_of;
+    use crate::{
+        plugin::{PluginDefinition, definition_of},
+        ready::poll_once,
+    };
 
     fn definition(name: &str, limits: &str) -> Arc<PluginDefinition> {
         Arc::new(definition_of(name, &format!("limits: {limits}")))
@@ -136,10 +123,79 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_limit_there_is_no_lane() {
+    async fn requests_without_a_limit_never_wait_and_count_as_soon_as_there_is_one() {
         let lanes = Lanes::new(0, Arc::default());
-        assert!(lanes.enter(&plugin("x", "{}"), &deadline()).await.unwrap().is_none());
-        assert!(lanes.each.lock().unwrap().is_empty());
+        let (reload, newest) = watch::channel(definition("x", "{}"));
+        let mut held = Vec::new();
+        for _ in 0..100 {
+            held.push(lanes.enter(&newest, &deadline()).await.unwrap());
+        }
+        reload.send_replace(definition("x", "{requests: 1}"));
+        for _ in 0..100 {
+            let full = lanes.enter(&newest, &deadline()).await;
+            assert!(matches!(full, Err(NoPermit::Full { .. })), "{full:?}");
+            held.pop();
+        }
+        assert!(lanes.enter(&newest, &deadline()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn fewer_places_count_for_those_that_run_and_wait() {
+        let lanes = Lanes::new(10, Arc::default());
+        let (reload, newest) = watch::channel(definition("x", "{requests: 3}"));
+        let until = deadline();
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(lanes.enter(&newest, &until).await.unwrap());
+        }
+        let mut waiting = [(); 2].map(|()| Box::pin(lanes.enter(&newest, &until)));
+        for one in &mut waiting {
+            assert!(poll_once(one.as_mut()).await.is_pending());
+        }
+        reload.send_replace(definition("x", "{requests: 1}"));
+        let [first, second] = &mut waiting;
+        for _ in 0..3 {
+            assert!(poll_once(first.as_mut()).await.is_pending());
+            held.pop();
+        }
+        let Poll::Ready(Ok(running)) = poll_once(first.as_mut()).await else { panic!("it waits") };
+        assert!(poll_once(second.as_mut()).await.is_pending());
+        drop(running);
+        assert!(poll_once(second.as_mut()).await.is_ready());
+    }
+
+    #[tokio::test]
+    async fn more_places_go_at_once_to_those_that_wait_in_their_order() {
+        let lanes = Lanes::new(10, Arc::default());
+        let (reload, newest) = watch::channel(definition("x", "{requests: 1}"));
+        let until = deadline();
+        let _held = lanes.enter(&newest, &until).await.unwrap();
+        let mut waiting = [(); 3].map(|()| Box::pin(lanes.enter(&newest, &until)));
+        for one in &mut waiting {
+            assert!(poll_once(one.as_mut()).await.is_pending());
+        }
+        reload.send_replace(definition("x", "{requests: 3}"));
+        // No other request arrives or ends.
+        let [first, second, third] = &mut waiting;
+        assert!(poll_once(third.as_mut()).await.is_pending());
+        let mut running = vec![poll_once(first.as_mut()).await, poll_once(second.as_mut()).await];
+        assert!(running.iter().all(Poll::is_ready));
+        assert!(poll_once(third.as_mut()).await.is_pending());
+        running.pop();
+        assert!(poll_once(third.as_mut()).await.is_ready());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_error_names_the_limit_that_counts_now() {
+        let lanes = Lanes::new(10, Arc::default());
+        let (reload, newest) = watch::channel(definition("x", "{requests: 2}"));
+        let until = deadline();
+        let _held = [lanes.enter(&newest, &until).await, lanes.enter(&newest, &until).await];
+        let mut waiting = Box::pin(lanes.enter(&newest, &until));
+        assert!(poll_once(waiting.as_mut()).await.is_pending());
+        reload.send_replace(definition("x", "{requests: 1}"));
+        let error = waiting.await.unwrap_err().to_string();
+        assert!(error.contains("the limit is 1 request of plugin x at a time"), "{error}");
     }
 
     #[tokio::test]
@@ -159,9 +215,9 @@ mod tests {
     async fn a_request_that_is_about_to_enter_keeps_its_lane() {
         let lanes = Lanes::new(0, Arc::default());
         let (one, other) = (plugin("one", "{requests: 1}"), plugin("other", "{requests: 1}"));
-        let about_to_enter = lanes.lane(&one).unwrap();
+        let about_to_enter = lanes.lane(&one);
         drop(lanes.enter(&other, &deadline()).await.unwrap());
-        let _first = about_to_enter.enter(&deadline()).await.unwrap();
+        let _first = about_to_enter.enter(&one, 0, &deadline()).await.unwrap();
         let full = lanes.enter(&one, &deadline()).await;
         assert!(matches!(full, Err(NoPermit::Full { .. })), "{full:?}");
     }
