@@ -93,7 +93,7 @@ impl Admission {
     #[must_use]
     pub fn lanes(&self) -> Lanes {
         let state = self.state();
-        Lanes::new(state.schedule.capacity().queue, Arc::clone(&state.in_lanes))
+        Lanes::new(state.budget.clone(), Arc::clone(&state.in_lanes))
     }
 
     /// Counts a plugin among those that are served.

@@ -5,26 +5,28 @@ use std::{
     sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
 };
 
+use tokio::sync::watch;
+
 use super::{
     lane::{Lane, NewestDefinition},
     refusal::NoPermit,
 };
-use crate::{places::Place, plugin::PluginName, request::Deadline};
+use crate::{budget::Budget, places::Place, plugin::PluginName, request::Deadline};
 
 /// One lane for each plugin, which may limit its own requests. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Lanes {
     each: Arc<Mutex<HashMap<PluginName, Lane>>>,
-    max_waiting: usize,
+    budget: watch::Receiver<Budget>,
     /// Requests that wait in all lanes.
     waiting: Arc<AtomicUsize>,
 }
 
 impl Lanes {
-    /// Lanes in which `max_waiting` requests may wait, and above that one in each.
-    /// `waiting` counts them.
-    pub(super) fn new(max_waiting: usize, waiting: Arc<AtomicUsize>) -> Self {
-        Self { each: Arc::default(), max_waiting, waiting }
+    /// Lanes in which as many requests may wait as the queue of the present budget holds,
+    /// and above that one in each. `waiting` counts them.
+    pub(super) fn new(budget: watch::Receiver<Budget>, waiting: Arc<AtomicUsize>) -> Self {
+        Self { each: Arc::default(), budget, waiting }
     }
 
     /// Waits for a place in the plugin's own lane.
@@ -33,7 +35,8 @@ impl Lanes {
         newest: &NewestDefinition,
         wait: &Deadline,
     ) -> Result<Place, NoPermit> {
-        self.lane(newest).enter(newest, self.max_waiting, wait).await
+        let max_waiting = self.budget.borrow().queue.amount;
+        self.lane(newest).enter(newest, max_waiting, wait).await
     }
 
     /// The plugin's lane, with the limit of its newest definition. Requests without a
@@ -57,13 +60,22 @@ impl Lanes {
 mod tests {
     use std::{sync::atomic::Ordering, task::Poll, time::Duration};
 
-    use tokio::{sync::watch, time::timeout};
+    use tokio::time::timeout;
 
     use super::*;
     use crate::{
+        budget::Share,
         plugin::{PluginDefinition, definition_of},
         ready::poll_once,
     };
+
+    fn with_queue(queue: usize) -> Budget {
+        Budget { queue: Share::new(queue, ""), ..Budget::default() }
+    }
+
+    fn lanes(queue: usize) -> Lanes {
+        Lanes::new(watch::channel(with_queue(queue)).1, Arc::default())
+    }
 
     fn definition(name: &str, limits: &str) -> Arc<PluginDefinition> {
         Arc::new(definition_of(name, &format!("limits: {limits}")))
@@ -79,7 +91,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_wait_only_for_those_of_their_own_plugin() {
-        let lanes = Lanes::new(1, Arc::default());
+        let lanes = lanes(1);
         let (one, other) = (plugin("one", "{requests: 1}"), plugin("other", "{requests: 1}"));
         let _first = lanes.enter(&one, &deadline()).await.unwrap();
         let _second = lanes.enter(&other, &deadline()).await.unwrap();
@@ -93,7 +105,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn all_lanes_share_the_places_of_those_who_wait_but_the_first_in_each() {
-        let lanes = Lanes::new(2, Arc::default());
+        let lanes = lanes(2);
         let plugins = ["one", "other"].map(|name| plugin(name, "{requests: 1}"));
         let mut held = Vec::new();
         for plugin in &plugins {
@@ -124,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn requests_without_a_limit_never_wait_and_count_as_soon_as_there_is_one() {
-        let lanes = Lanes::new(0, Arc::default());
+        let lanes = lanes(0);
         let (reload, newest) = watch::channel(definition("x", "{}"));
         let mut held = Vec::new();
         for _ in 0..100 {
@@ -141,7 +153,7 @@ mod tests {
 
     #[tokio::test]
     async fn fewer_places_count_for_those_that_run_and_wait() {
-        let lanes = Lanes::new(10, Arc::default());
+        let lanes = lanes(10);
         let (reload, newest) = watch::channel(definition("x", "{requests: 3}"));
         let until = deadline();
         let mut held = Vec::new();
@@ -166,7 +178,7 @@ mod tests {
 
     #[tokio::test]
     async fn more_places_go_at_once_to_those_that_wait_in_their_order() {
-        let lanes = Lanes::new(10, Arc::default());
+        let lanes = lanes(10);
         let (reload, newest) = watch::channel(definition("x", "{requests: 1}"));
         let until = deadline();
         let _held = lanes.enter(&newest, &until).await.unwrap();
@@ -187,7 +199,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_error_names_the_limit_that_counts_now() {
-        let lanes = Lanes::new(10, Arc::default());
+        let lanes = lanes(10);
         let (reload, newest) = watch::channel(definition("x", "{requests: 2}"));
         let until = deadline();
         let _held = [lanes.enter(&newest, &until).await, lanes.enter(&newest, &until).await];
@@ -200,7 +212,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_new_limit_applies_at_once_and_idle_lanes_are_removed() {
-        let lanes = Lanes::new(0, Arc::default());
+        let lanes = lanes(0);
         drop(lanes.enter(&plugin("gone", "{requests: 1}"), &deadline()).await.unwrap());
         let (reload, newest) = watch::channel(definition("x", "{requests: 1}"));
         let _first = lanes.enter(&newest, &deadline()).await.unwrap();
@@ -213,7 +225,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_is_about_to_enter_keeps_its_lane() {
-        let lanes = Lanes::new(0, Arc::default());
+        let lanes = lanes(0);
         let (one, other) = (plugin("one", "{requests: 1}"), plugin("other", "{requests: 1}"));
         let about_to_enter = lanes.lane(&one);
         drop(lanes.enter(&other, &deadline()).await.unwrap());
@@ -224,7 +236,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_retired_definition_does_not_bring_its_limit_back() {
-        let lanes = Lanes::new(0, Arc::default());
+        let lanes = lanes(0);
         let (_reload, again) = watch::channel(definition("x", "{requests: 1}"));
         let retired = plugin("x", "{requests: 2}");
         let _first = lanes.enter(&again, &deadline()).await.unwrap();
@@ -232,5 +244,20 @@ mod tests {
             let full = lanes.enter(newest, &deadline()).await;
             assert!(matches!(full, Err(NoPermit::Full { .. })), "{full:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_present_budget_says_how_many_may_wait() {
+        let (resize, budget) = watch::channel(with_queue(0));
+        let (lanes, newest) = (Lanes::new(budget, Arc::default()), plugin("x", "{requests: 1}"));
+        let until = deadline();
+        let _first = lanes.enter(&newest, &until).await.unwrap();
+        let full = lanes.enter(&newest, &until).await;
+        assert!(matches!(full, Err(NoPermit::Full { waiting: 0, .. })), "{full:?}");
+        resize.send_replace(with_queue(1));
+        let mut second = Box::pin(lanes.enter(&newest, &until));
+        assert!(poll_once(second.as_mut()).await.is_pending());
+        let full = lanes.enter(&newest, &until).await;
+        assert!(matches!(full, Err(NoPermit::Full { waiting: 1, .. })), "{full:?}");
     }
 }
