@@ -257,7 +257,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     let socket_dir = config.socket_dir();
     let binder = Binder::new(&socket_dir, common.clone())
         .map_err(|error| NotServing::Sockets { path: socket_dir.clone(), error })?;
-    let Common { pipeline, recent, connections, calls, cut_off, .. } = common;
+    let Common { pipeline, recent, room, connections, calls, cut_off, .. } = common;
     tokio::select! {
         biased;
         () = signals.stop.during_start() => return Ok(()),
@@ -281,7 +281,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
         &Sources { metrics: metrics.clone(), states, recent, prompt: reload, log, scrapes },
         &parts,
     );
-    parts.run("container", resources.follow(handles.clone(), stop.clone()));
+    parts.run("container", resources.follow(handles.clone(), room, stop.clone()));
     parts.run("saturation", saturation.follow());
     parts.run("upkeep", upkeep(config, abilities, pipeline.volume, handles).run());
     let bundles = failed::keep(keeping, &parts);

@@ -2,46 +2,44 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 
 use super::warning_pause::WarningPause;
-use crate::metrics::Metrics;
+use crate::{
+    metrics::Metrics,
+    places::{Place, Places},
+};
 
 /// Room for connections of all plugins. Without room, new clients wait in the
 /// queue of their socket instead of failing for lack of a descriptor.
 #[derive(Clone, Debug)]
 pub struct Room {
-    places: Arc<Semaphore>,
-    size: usize,
+    places: Arc<Places>,
     metrics: Metrics,
     warning_pause: WarningPause,
 }
-
-/// The place of one connection.
-#[derive(Debug)]
-pub(super) struct Place(
-    #[expect(dead_code, reason = "held, not used")] Option<OwnedSemaphorePermit>,
-);
 
 impl Room {
     /// Room for `size` connections.
     #[must_use]
     pub fn new(size: usize, metrics: Metrics) -> Self {
-        let size = size.clamp(1, Semaphore::MAX_PERMITS);
-        let places = Arc::new(Semaphore::new(size));
-        Self { places, size, metrics, warning_pause: WarningPause::default() }
+        Self { places: Places::new(size.max(1)), metrics, warning_pause: WarningPause::default() }
+    }
+
+    /// Changes the size. Open connections stay, also if they are too many.
+    pub fn resize(&self, size: usize) {
+        self.places.resize(|_before| size.max(1));
     }
 
     /// Number of open connections.
     #[must_use]
     pub fn in_use(&self) -> usize {
-        self.size.saturating_sub(self.places.available_permits())
+        self.places.taken()
     }
 
     /// Waits until there is room. Others may take it first.
     pub(super) async fn free(&self) {
-        if self.places.available_permits() > 0 {
+        if self.places.has_free() {
             return;
         }
         self.metrics.connection_waits();
@@ -51,19 +49,18 @@ impl Room {
 
     /// A place, if there is one at once.
     pub(super) fn try_enter(&self) -> Option<Place> {
-        Some(Place(Some(Arc::clone(&self.places).try_acquire_owned().ok()?)))
+        self.places.try_take()
     }
 
     /// Waits for a place.
     pub(super) async fn enter(&self) -> Place {
-        // The semaphore is never closed.
-        Place(Arc::clone(&self.places).acquire_owned().await.ok())
+        self.places.take().await
     }
 
     fn warn(&self) {
         if self.warning_pause.is_over() {
             warn!(
-                connections = self.size,
+                connections = self.places.limit(),
                 "new connections wait: the limit of descriptors allows no more: raise \
                  RLIMIT_NOFILE of the container's runtime"
             );
@@ -78,6 +75,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    use crate::ready::poll_once;
 
     #[tokio::test(start_paused = true)]
     async fn without_room_a_connection_waits_and_is_counted() {
@@ -90,5 +88,19 @@ mod tests {
         drop(place);
         room.free().await;
         assert!(metrics.render().contains("argocd_cmp_connections_waiting_total 1"));
+    }
+
+    #[tokio::test]
+    async fn a_larger_room_admits_those_that_wait() {
+        let room = Room::new(1, Metrics::new());
+        let _place = room.try_enter().unwrap();
+        let mut waiting = Box::pin(room.free());
+        assert!(poll_once(waiting.as_mut()).await.is_pending());
+        room.resize(2);
+        assert!(poll_once(waiting.as_mut()).await.is_ready());
+        let _second = room.try_enter().unwrap();
+        room.resize(1);
+        assert_eq!(room.in_use(), 2);
+        assert!(room.try_enter().is_none());
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     budget::{Budget, Given},
     config::Serve,
     container::Container,
+    grpc::Room,
     metrics::Contained,
 };
 
@@ -66,10 +67,10 @@ impl Resources {
     }
 
     /// Publishes the budget, now and after each change of the container.
-    pub(super) async fn follow(mut self, handles: Handles, stop: CancellationToken) {
+    pub(super) async fn follow(mut self, handles: Handles, room: Room, stop: CancellationToken) {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        self.publish(&handles).await;
+        self.publish(&handles, &room).await;
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -93,7 +94,7 @@ impl Resources {
             });
             if is_new {
                 self.log();
-                self.publish(&handles).await;
+                self.publish(&handles, &room).await;
             }
         }
     }
@@ -104,8 +105,9 @@ impl Resources {
         spawn_blocking(move || (before.read_again(&work_dir), Container::used())).await.ok()
     }
 
-    async fn publish(&self, Handles { link, states, metrics }: &Handles) {
+    async fn publish(&self, Handles { link, states, metrics }: &Handles, room: &Room) {
         let budget = self.budget.borrow().clone();
+        room.resize(budget.connections.amount);
         for (resource, amount) in budget.amounts() {
             metrics.budget(resource, amount);
         }
