@@ -43,6 +43,16 @@ impl Edit {
         self.moved.iter().fold(text.to_owned(), |text, (old, new)| replace_path(&text, old, new))
     }
 
+    /// Gives the commands a variable. `value` takes the place of the container's own value, with
+    /// which an export of the same variable ends: programs of another image stay in PATH.
+    pub(super) fn export(&mut self, name: &str, value: &str) {
+        let own = format!("${name}");
+        let export = self.exports.entry(name.to_owned()).or_insert_with(|| own.clone());
+        if let Some(before) = export.strip_suffix(&own) {
+            *export = format!("{before}{value}");
+        }
+    }
+
     /// The changed definition. Comments stay if only keys are added.
     pub(super) fn apply(&self, definition: &str) -> Result<String, MigrateError> {
         let Ok(old) = yaml::read(definition.as_bytes()) else { return Ok(definition.to_owned()) };

@@ -118,8 +118,7 @@ impl Tools {
                 ToolSource::InitContainer => directory.clone(),
                 ToolSource::ImageVolume => SEARCHED.map(|at| format!("{directory}/{at}")).join(":"),
             };
-            let path = plugin.edit.exports.entry("PATH".to_owned()).or_insert("$PATH".to_owned());
-            *path = format!("{places}:{path}");
+            plugin.edit.export("PATH", &format!("{places}:$PATH"));
         }
         match source {
             ToolSource::InitContainer => self.copy(image, &words),

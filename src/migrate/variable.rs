@@ -200,7 +200,7 @@ impl Shared {
                 ));
                 continue;
             }
-            plugin.edit.exports.insert(name.clone(), format!("${renamed}"));
+            plugin.edit.export(name, &format!("${renamed}"));
             report.change(format!(
                 "plugin `{}`: {name} has other values in other sidecars: the container has it as \
                  {renamed}, and sh sets it before the plugin's commands",

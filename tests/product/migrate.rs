@@ -1,6 +1,7 @@
 //! `migrate`: every way in which people run sidecars becomes one container.
 
 mod check;
+mod images;
 pub(crate) mod result;
 mod strange;
 mod variables;

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::result::{Migrated, fixture, migrated, of, refused};
 
 /// Two plugins. Comments are places for more lines.
-const TWO: &str = "
+pub(super) const TWO: &str = "
 apiVersion: apps/v1
 kind: StatefulSet
 metadata: {name: repo}
@@ -51,7 +51,7 @@ data:
 ";
 
 /// The manifests with lines in place of comments.
-fn with(lines: &[(&str, &str)]) -> String {
+pub(super) fn with(lines: &[(&str, &str)]) -> String {
     lines.iter().fold(TWO.to_owned(), |text, (place, line)| {
         assert!(text.contains(&format!("#{place}\n")), "{place}");
         text.replace(&format!("#{place}\n"), &format!("{line}\n"))

@@ -1,0 +1,31 @@
+//! Programs of several images, and the directories in which commands look for them.
+
+use super::{
+    result::{Migrated, migrated},
+    strange::with,
+};
+
+/// Two plugins of which the second one has another image.
+fn other_image(lines: &[(&str, &str)], arguments: &[&str]) -> Migrated {
+    let own = "- name: b\n          image: ";
+    migrated(arguments, &with(lines).replacen(&format!("{own}tools"), &format!("{own}other"), 1))
+}
+
+/// The script that sets variables before the commands of a plugin.
+fn script(result: &Migrated, definition: &str) -> String {
+    let command = &result.definition(definition)["spec"]["generate"]["command"];
+    command[2].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_path_of_its_own_does_not_hide_copied_programs() {
+    let env = |path: &str| format!("env: [{{name: PATH, value: {path}}}]");
+    let lines = [("a", env("/a/bin:/bin")), ("b", env("/b/bin:/bin"))];
+    let lines = lines.each_ref().map(|(place, line)| (*place, line.as_str()));
+    let result = other_image(&lines, &[]);
+    assert_eq!(script(&result, "a.yaml"), "export PATH=\"$A_PATH\"; exec \"$@\"");
+    assert_eq!(script(&result, "b.yaml"), "export PATH=\"/cmp-tools/other:$B_PATH\"; exec \"$@\"");
+    let mounted = script(&other_image(&lines, &["--tools", "image-volume"]), "b.yaml");
+    let begin = "export PATH=\"/cmp-tools/other/usr/local/sbin:";
+    assert!(mounted.starts_with(begin) && mounted.contains("/bin:$B_PATH\""), "{mounted}");
+}
