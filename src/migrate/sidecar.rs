@@ -3,7 +3,10 @@
 use serde_json::Value;
 
 use super::field::{list, text, trimmed, words};
-use crate::{config::PEER_NAME, plugin::DEFAULT_SOCKET_DIR};
+use crate::{
+    config::PEER_NAME,
+    plugin::{DEFAULT_SOCKET_DIR, shell_name},
+};
 
 /// Directory in which argocd-cmp-server expects its definition.
 const CONFIG_DIR: &str = "/home/argocd/cmp-server/config";
@@ -131,9 +134,17 @@ impl Sidecar {
         self.command().find(is_script).filter(does_more)
     }
 
-    /// True if it is not visible that it starts argocd-cmp-server and nothing else.
+    /// True if it is not visible that it starts argocd-cmp-server and nothing else. `preamble`
+    /// judges a script that names the program.
     pub(super) fn has_unknown_start(&self) -> bool {
-        !self.command().any(|word| word.contains(PEER_NAME))
+        let Some(program) = words(&self.0, "command").next() else { return true };
+        let is_script = |word: &&str| word.starts_with('-') && word.ends_with('c');
+        let script = || self.command().skip_while(|word| !is_script(word)).nth(1);
+        let is_peer = program.rsplit('/').next() == Some(PEER_NAME);
+        let starts_peer = || {
+            shell_name(program).is_some() && script().is_some_and(|text| text.contains(PEER_NAME))
+        };
+        !is_peer && !starts_peer()
     }
 }
 
@@ -161,6 +172,30 @@ mod tests {
         ] {
             assert_eq!(Sidecar::new(&container).is_some(), expected, "{container}");
             assert!(Sidecar::native(&container).is_none(), "{container}");
+        }
+    }
+
+    #[test]
+    fn programs_around_argocd_cmp_server_are_an_unknown_start() {
+        const PEER: &str = "/var/run/argocd/argocd-cmp-server";
+        let is_unknown = |command: &[&str], args: &[&str]| {
+            Sidecar(json!({"command": command, "args": args})).has_unknown_start()
+        };
+        for command in [
+            &["/usr/bin/env", "FOO=bar", PEER][..],
+            &["doppler", "run", "--", PEER],
+            &["doppler", "run", "--", "sh", "-c", PEER],
+            &["sh", "-c", ". /x; exec \"$@\"", "sh", PEER],
+            &["sh", "/argocd-cmp-server.sh"],
+            &["/argocd-cmp-server.sh"],
+        ] {
+            assert!(is_unknown(command, &[]), "{command:?}");
+        }
+        assert!(is_unknown(&["/entrypoint.sh"], &[PEER]) && is_unknown(&[], &[PEER]));
+        for command in
+            [&[PEER][..], &["sh", "-c", PEER], &["/bin/bash", "-ec", "x; exec argocd-cmp-server"]]
+        {
+            assert!(!is_unknown(command, &["--loglevel", "info"]), "{command:?}");
         }
     }
 

@@ -108,13 +108,19 @@ fn credentials_in_the_start_of_a_sidecar_are_not_told() {
 
 #[test]
 fn an_entrypoint_that_is_not_visible_is_named() {
-    let text = TWO.replacen("[/var/run/argocd/argocd-cmp-server]", "[/entry.sh, now]", 1);
-    let report = migrated(&[], &text).report;
-    assert!(
-        report.contains("plugin `a`: cmp-supervisor is started instead of /entry.sh now"),
-        "{report}"
-    );
-    assert!(!report.contains("plugin `b`: cmp-supervisor is started"), "{report}");
+    for command in [
+        "/entry.sh, now",
+        "env, A=b, argocd-cmp-server",
+        "sh, -c, '. /x; exec \"$@\"', sh, argocd-cmp-server",
+    ] {
+        let start = format!("[{command}]");
+        let text = TWO.replacen("[/var/run/argocd/argocd-cmp-server]", &start, 1);
+        let report = migrated(&[], &text).report;
+        let words = command.replace([',', '\''], "");
+        let told = format!("plugin `a`: cmp-supervisor is started instead of {words}: ");
+        assert!(report.contains(&told), "no {told} in {report}");
+        assert!(!report.contains("plugin `b`: cmp-supervisor is started"), "{report}");
+    }
 }
 
 #[test]
