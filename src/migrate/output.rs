@@ -68,7 +68,8 @@ fn plugins_of_chart(
     Some((&["configs", "cmp"], cmp))
 }
 
-/// A text that Helm's `tpl` leaves as it is.
+/// A text that Helm's `tpl` leaves as it is. The chart writes some texts between double quotes
+/// before, and a double quote in the braces would become `\"`, which is no template.
 fn escaped(text: &str) -> String {
-    text.replace("{{", "{{ \"{{\" }}")
+    text.replace("{{", "{{`{{`}}")
 }

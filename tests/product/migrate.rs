@@ -1,5 +1,6 @@
 //! `migrate`: every way in which people run sidecars becomes one container.
 
+mod chart;
 mod check;
 mod images;
 pub(crate) mod result;

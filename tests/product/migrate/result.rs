@@ -109,7 +109,7 @@ impl Migrated {
         let ours = |object: &&Value| object["metadata"]["name"] == "argocd-cmp-plugins";
         let map = objects.find(ours).unwrap();
         // Helm expands this.
-        let text = |value: &Value| value.as_str().unwrap().replace("{{ \"{{\" }}", "{{");
+        let text = |value: &Value| value.as_str().unwrap().replace("{{`{{`}}", "{{");
         let data = map["data"].as_object().unwrap();
         data.iter().map(|(key, value)| (key.clone(), text(value))).collect()
     }

@@ -1,0 +1,58 @@
+//! Values of the Helm chart, and objects that hold such values.
+
+use std::{fs, process::Command};
+
+use tempfile::TempDir;
+
+use super::result::{fixture, output};
+use crate::{
+    documents::documents,
+    skip::skip,
+    tool::{self, run},
+};
+
+/// The chart's template of `extraObjects`.
+const EXTRA: &str = "{{ range .Values.extraObjects }}\n---\n\
+    {{ if typeIs \"string\" . }}{{ tpl . $ }}{{ else }}{{ tpl (toYaml .) $ }}{{ end }}\n{{ end }}\n";
+
+/// A chart with this template, the values that `migrate` writes, and a definition.
+struct Release(TempDir);
+
+impl Release {
+    fn new(definition: &str) -> Self {
+        let release = Self(TempDir::with_prefix("cmp-release-").unwrap());
+        let chart = "apiVersion: v2\nname: argo-cd\nversion: 1.0.0\n";
+        for (name, text) in [("Chart.yaml", chart), ("definition.yaml", definition)] {
+            fs::write(release.path(name), text).unwrap();
+        }
+        fs::create_dir(release.path("templates")).unwrap();
+        fs::write(release.path("templates/extra.yaml"), EXTRA).unwrap();
+        let definition = format!("avp-list={}", release.path("definition.yaml"));
+        let values = fixture("chart.yaml");
+        let values = output(&[values.to_str().unwrap(), "--definition", &definition], "");
+        fs::write(release.path("values.yaml"), values.stdout).unwrap();
+        release
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+}
+
+#[test]
+fn helm_renders_definitions_as_they_were() {
+    let Some(helm) = tool::find("helm") else { return skip("needs helm: run tests/tools/build") };
+    let head = "kind: ConfigManagementPlugin\nmetadata: {name: avp-list}\nspec:\n  generate:\n";
+    for script in
+        ["x '{{.}}'", "x '{{.}}' ", "x '{{.}}'\r", "x '{{{.}}' \"{{`a`}}\" ", "x {{-.-}} "]
+    {
+        let text = format!("{head}    command: [sh, -c]\n    args:\n    - |\n      {script}\n");
+        let release = Release::new(&text);
+        let mut template = Command::new(&helm);
+        template.args(["template", "argocd"]).arg(release.0.path());
+        let rendered = documents(run(&mut template).as_bytes());
+        let ours = |object: &&serde_json::Value| object["metadata"]["name"] == "argocd-cmp-plugins";
+        let map = rendered.iter().find(ours).unwrap();
+        assert_eq!(map["data"]["avp-list.yaml"], text);
+    }
+}
