@@ -41,7 +41,7 @@ impl ConfigMaps {
         let manifests = documents.iter().filter_map(|document| read(document, false));
         let mut maps: Vec<_> = manifests.collect();
         if let Some(values) = host.values() {
-            maps.extend(of_plugins(values)?);
+            maps.extend(of_plugins(values, host.namespace())?);
             maps.extend(list(values, "extraObjects").iter().filter_map(extra));
         }
         maps.sort_by_key(|map| map.namespace != host.namespace());
@@ -88,7 +88,7 @@ fn extra(object: &Value) -> Option<ConfigMap> {
 }
 
 /// The definitions that the chart makes of `configs.cmp.plugins`.
-fn of_plugins(values: &Value) -> Result<Option<ConfigMap>, MigrateError> {
+fn of_plugins(values: &Value, namespace: &str) -> Result<Option<ConfigMap>, MigrateError> {
     let Some(plugins) = plugins(values) else { return Ok(None) };
     let mut data = BTreeMap::new();
     for (name, spec) in plugins {
@@ -100,7 +100,7 @@ fn of_plugins(values: &Value) -> Result<Option<ConfigMap>, MigrateError> {
         });
         data.insert(format!("{name}.yaml"), yaml::write(&definition)?);
     }
-    let (name, namespace) = (OF_CHART.to_owned(), String::new());
+    let (name, namespace) = (OF_CHART.to_owned(), namespace.to_owned());
     Ok(Some(ConfigMap { name, namespace, data, is_template: false }))
 }
 

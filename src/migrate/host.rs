@@ -186,9 +186,13 @@ impl Host {
         }
     }
 
-    /// Namespace of the document; empty if it has none.
+    /// Namespace of the repo-server; empty if the document does not tell it. A `HelmRelease` or an
+    /// Application can be in another namespace than the release.
     pub(super) fn namespace(&self) -> &str {
-        self.document.get("metadata").map_or("", |metadata| text(metadata, "namespace"))
+        match self.values() {
+            Some(values) => text(values, "namespaceOverride"),
+            None => self.document.get("metadata").map_or("", |all| text(all, "namespace")),
+        }
     }
 
     /// The values of the chart, if the document has some.

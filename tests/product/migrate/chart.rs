@@ -2,9 +2,10 @@
 
 use std::{fs, process::Command};
 
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::result::{fixture, output};
+use super::result::{fixture, migrated, output};
 use crate::{
     documents::documents,
     skip::skip,
@@ -51,8 +52,30 @@ fn helm_renders_definitions_as_they_were() {
         let mut template = Command::new(&helm);
         template.args(["template", "argocd"]).arg(release.0.path());
         let rendered = documents(run(&mut template).as_bytes());
-        let ours = |object: &&serde_json::Value| object["metadata"]["name"] == "argocd-cmp-plugins";
+        let ours = |object: &&Value| object["metadata"]["name"] == "argocd-cmp-plugins";
         let map = rendered.iter().find(ours).unwrap();
         assert_eq!(map["data"]["avp-list.yaml"], text);
     }
+}
+
+/// The values of chart.yaml in an object, at the end of its text.
+fn object(head: &str) -> String {
+    let values = fs::read_to_string(fixture("chart.yaml")).unwrap();
+    let lines: Vec<_> = values.lines().map(|line| format!("      {line}")).collect();
+    format!("{head}\n{}\n", lines.join("\n"))
+}
+
+const RELEASE: &str = "kind: HelmRelease\nmetadata: {name: argocd, namespace: flux-system}\nspec:\n  \
+    targetNamespace: argocd\n  values:";
+
+#[test]
+fn the_config_map_is_in_the_namespace_of_the_release() {
+    let result = migrated(&[], &object(RELEASE));
+    let map = result.documents[0].pointer("/spec/values/extraObjects/0/metadata").unwrap();
+    assert_eq!(*map, json!({"name": "argocd-cmp-plugins"}));
+    let text = object(RELEASE)
+        .replace("      repoServer:", "      namespaceOverride: dev\n      repoServer:");
+    let result = migrated(&[], &text);
+    let map = result.documents[0].pointer("/spec/values/extraObjects/0/metadata").unwrap();
+    assert_eq!(*map, json!({"name": "argocd-cmp-plugins", "namespace": "dev"}));
 }
