@@ -45,6 +45,9 @@ pub(super) fn next_steps(host: &Host, blueprint: &Blueprint<'_>, report: &mut Re
         }
     });
     report.next(match host.form {
+        Form::Chart if host.is_whole() => {
+            format!("put the result in place of yours: it is the whole {}", host.name())
+        }
         Form::Chart => {
             "upgrade the release with the result as the last --values file, or merge it into yours"
                 .to_owned()

@@ -201,14 +201,18 @@ impl Host {
         at(&self.document, above)
     }
 
+    /// True if the result is a whole object, and not values with the keys that change.
+    pub(super) fn is_whole(&self) -> bool {
+        self.document.get("kind").is_some()
+    }
+
     /// The document with other lists. Values consist of the keys that change, and
-    /// `changes` are further ones, below the values.
-    pub(super) fn with(&self, lists: Lists, changes: Vec<(&[&str], Value)>) -> Value {
+    /// `changes` are further ones, below the values. Null removes a key.
+    pub(super) fn with(&self, lists: Lists, changes: Vec<(Vec<&str>, Value)>) -> Value {
         if let Some(operations) = self.operations() {
             return json_patch::with(operations, lists);
         }
-        let is_whole = self.document.get("kind").is_some();
-        let mut document = if is_whole { self.document.clone() } else { json!({}) };
+        let mut document = if self.is_whole() { self.document.clone() } else { json!({}) };
         let base: Vec<_> = self.base.iter().map(String::as_str).collect();
         let Lists { containers, init_containers, volumes } = lists;
         for (key, list) in [
@@ -220,7 +224,12 @@ impl Host {
         }
         let above = base.split_last().map_or(&[][..], |(_, above)| above);
         for (path, value) in changes {
-            set(&mut document, &[above, path].concat(), value);
+            let path = [above, &path].concat();
+            if value.is_null() && self.is_whole() {
+                remove(&mut document, &path);
+            } else {
+                set(&mut document, &path, value);
+            }
         }
         for path in SERVER_FIELDS {
             remove(&mut document, path);
@@ -260,7 +269,7 @@ mod tests {
         let values = json!({"parent": {"repoServer": {"extraContainers": [sidecar()]}}});
         let host = Host::find(&[json!({"kind": "ConfigMap"}), values]).unwrap();
         assert_eq!((host.form, host.name()), (Form::Chart, "values `parent.repoServer`".into()));
-        let result = host.with(Lists::default(), vec![(&["configs"], json!(1))]);
+        let result = host.with(Lists::default(), vec![(vec!["configs"], json!(1))]);
         let empty = json!({"extraContainers": [], "initContainers": [], "volumes": []});
         assert_eq!(result, json!({"parent": {"configs": 1, "repoServer": empty}}));
     }

@@ -1,6 +1,6 @@
 //! The result: manifests, or values of the chart.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     config_map,
@@ -40,17 +40,17 @@ pub(super) fn write(
     };
     let mut objects = list(values, "extraObjects").to_vec();
     objects.push(object);
-    let mut changes: Vec<(&[&str], Value)> = vec![(&["extraObjects"], Value::Array(objects))];
+    let mut changes = vec![(vec!["extraObjects"], Value::Array(objects))];
     changes.extend(plugins_of_chart(values, definitions));
     yaml::write(&host.with(lists, changes))
 }
 
 /// Takes the plugins out of `configs.cmp`: the chart restarts the repo-server when they change.
-fn plugins_of_chart(
-    values: &Value,
+fn plugins_of_chart<'v>(
+    values: &'v Value,
     migrated: &[Definition<'_>],
-) -> Option<(&'static [&'static str], Value)> {
-    let plugins = config_map::plugins(values)?;
+) -> Vec<(Vec<&'v str>, Value)> {
+    let Some(plugins) = config_map::plugins(values) else { return Vec::new() };
     let is_migrated = |(name, spec): &(&String, &Value)| {
         let full = match text(spec, "version") {
             "" => (*name).clone(),
@@ -59,13 +59,12 @@ fn plugins_of_chart(
         migrated.iter().any(|definition| definition.plugin.name == full)
     };
     let removed = plugins.iter().filter(is_migrated);
-    let nulls: Map<_, _> = removed.map(|(name, _)| (name.clone(), Value::Null)).collect();
-    let mut cmp = json!({});
-    if nulls.len() == plugins.len() {
-        set(&mut cmp, &["create"], json!(false));
+    let removed = removed.map(|(name, _)| (vec!["configs", "cmp", "plugins", name], Value::Null));
+    let mut changes: Vec<_> = removed.collect();
+    if changes.len() == plugins.len() {
+        changes.push((vec!["configs", "cmp", "create"], json!(false)));
     }
-    set(&mut cmp, &["plugins"], Value::Object(nulls));
-    Some((&["configs", "cmp"], cmp))
+    changes
 }
 
 /// A text that Helm's `tpl` leaves as it is. The chart writes some texts between double quotes

@@ -79,3 +79,21 @@ fn the_config_map_is_in_the_namespace_of_the_release() {
     let map = result.documents[0].pointer("/spec/values/extraObjects/0/metadata").unwrap();
     assert_eq!(*map, json!({"name": "argocd-cmp-plugins", "namespace": "dev"}));
 }
+
+#[test]
+fn an_object_keeps_other_values() {
+    let text =
+        object(RELEASE).replace("create: true", "create: true\n          annotations: {a: b}");
+    let text =
+        text.replace("plugins:\n", "plugins:\n            other: {generate: {command: [x]}}\n");
+    let result = migrated(&[], &text);
+    let expected = json!({"create": true, "annotations": {"a": "b"},
+        "plugins": {"other": {"generate": {"command": ["x"]}}}});
+    assert_eq!(result.documents[0].pointer("/spec/values/configs/cmp"), Some(&expected));
+    let told = "put the result in place of yours: it is the whole HelmRelease argocd";
+    assert!(result.report.contains(told), "{}", result.report);
+    assert!(!result.report.contains("--values"), "{}", result.report);
+    let all = migrated(&[], &object(RELEASE));
+    let expected = json!({"create": false, "plugins": {}});
+    assert_eq!(all.documents[0].pointer("/spec/values/configs/cmp"), Some(&expected));
+}
