@@ -13,7 +13,7 @@ use super::{
     sidecar::{Sidecar, is_at},
     volume::named,
 };
-use crate::plugin::{documents, read_first};
+use crate::plugin::{Code, documents, read_first};
 
 /// File name of a definition.
 pub(super) const FILE: &str = "plugin.yaml";
@@ -113,6 +113,13 @@ impl Sources<'_> {
             let reason = reason.unwrap_or_default();
             return Err(format!("its definition is not valid: {reason}"));
         };
+        // Changes would miss such a key, and add a second one beside it.
+        if let Some(found) = reading.diagnostics.iter().find(|found| found.code == Code::KeyCase) {
+            return Err(format!(
+                "its definition cannot be changed: {}: write the keys as Argo CD documents them",
+                found.message
+            ));
+        }
         let name = definition.name.as_str().to_owned();
         Ok(Plugin { name, sidecar, text, is_template, config_map, edit: Edit::default() })
     }

@@ -2,6 +2,7 @@
 
 mod chart;
 mod check;
+mod definitions;
 mod images;
 pub(crate) mod result;
 mod strange;
