@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
 use super::{
@@ -71,12 +72,17 @@ impl ConfigMaps {
 
 fn read(document: &Value, is_template: bool) -> Option<ConfigMap> {
     let metadata = document.get("metadata").filter(|_| text(document, "kind") == "ConfigMap")?;
-    let data = document.get("data").and_then(Value::as_object).into_iter().flatten();
-    let texts = data.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    let entries = |key: &str| document.get(key).and_then(Value::as_object).into_iter().flatten();
+    let binary = entries("binaryData").filter_map(|(key, value)| {
+        let bytes = BASE64_STANDARD.decode(value.as_str()?).ok()?;
+        Some((key.clone(), String::from_utf8(bytes).ok()?))
+    });
+    let texts =
+        entries("data").filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
     Some(ConfigMap {
         name: text(metadata, "name").to_owned(),
         namespace: text(metadata, "namespace").to_owned(),
-        data: texts.collect(),
+        data: texts.chain(binary).collect(),
         is_template,
     })
 }

@@ -146,12 +146,12 @@ fn strings(command: &Value, key: &str) -> Vec<Value> {
 fn inserted(definition: &str, keys: &Map<String, Value>) -> Option<String> {
     let mut at = 0;
     let mut lines = definition.split_inclusive('\n');
+    let is_blank = |text: &str| text.trim().is_empty() || text.trim_start().starts_with('#');
     lines.by_ref().find(|line| {
         at += line.len();
-        line.trim_end() == "spec:"
+        line.strip_prefix("spec:").is_some_and(is_blank)
     })?;
-    let is_key = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-    let next = lines.find(is_key)?;
+    let next = lines.find(|line| !is_blank(line))?;
     let indent = next.len() - next.trim_start_matches(' ').len();
     let block = yaml::write(&json!(keys)).ok()?;
     let margin = " ".repeat(indent);

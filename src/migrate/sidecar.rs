@@ -105,13 +105,13 @@ impl Sidecar {
         self.mounts().iter().find(|mount| is_at(mount, self.socket_dir()))
     }
 
-    /// The value of a flag: `--name value` or `--name=value`, also in a script.
+    /// The value of a flag: `--name value` or `--name=value`, also in a script, without quotes.
     pub(super) fn flag(&self, name: &str) -> Option<&str> {
         let mut words = self.command().flat_map(str::split_whitespace);
         while let Some(word) = words.next() {
             match word.strip_prefix(name).map(|rest| rest.strip_prefix('=').ok_or(rest)) {
-                Some(Ok(value)) => return Some(value),
-                Some(Err("")) => return words.next(),
+                Some(Ok(value)) => return Some(unquoted(value)),
+                Some(Err("")) => return words.next().map(unquoted),
                 Some(Err(_)) | None => {}
             }
         }
@@ -146,6 +146,10 @@ impl Sidecar {
         };
         !is_peer && !starts_peer()
     }
+}
+
+fn unquoted(value: &str) -> &str {
+    value.trim_matches(['"', '\''])
 }
 
 /// True if a mount is at a path.
@@ -204,6 +208,8 @@ mod tests {
         let sidecar = |args: &[&str]| Sidecar(json!({ "args": args }));
         assert_eq!(sidecar(&["--loglevel", "debug"]).flag("--loglevel"), Some("debug"));
         assert_eq!(sidecar(&["--loglevel=debug"]).flag("--loglevel"), Some("debug"));
+        assert_eq!(sidecar(&["exec x --loglevel \"debug\""]).flag("--loglevel"), Some("debug"));
+        assert_eq!(sidecar(&["exec x --loglevel='debug'"]).flag("--loglevel"), Some("debug"));
         assert_eq!(sidecar(&["--loglevels=debug"]).flag("--loglevel"), None);
         assert_eq!(sidecar(&["--config-dir-path", "/a/"]).config_dir(), "/a");
     }
