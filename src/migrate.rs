@@ -21,6 +21,7 @@ mod masked;
 mod mounts;
 mod output;
 mod plugin;
+mod reach;
 mod reference;
 mod remark;
 mod report;

@@ -10,6 +10,7 @@ use super::{
     env_from,
     field::{is_within, remove, set, text, unused},
     plugin::Plugin,
+    reach,
     reference::{self, reference, refers},
     report::Report,
 };
@@ -21,6 +22,9 @@ const OWN: [&str; 4] = ["TMPDIR", "PWD", "ARGOCD_BINARY_NAME", "ARGOCD_CMP_WORKD
 /// files of the image are that its copies begin with.
 const HOMES: [&str; 4] = ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"];
 
+/// Directories in which commands look for programs.
+const PATH: &str = "PATH";
+
 /// Variables of argocd-cmp-server that became flags.
 const FLAGS: [&str; 2] = [LOG_LEVEL, LOG_FORMAT];
 pub(super) const LOG_LEVEL: &str = "ARGOCD_CMP_SERVER_LOGLEVEL";
@@ -30,7 +34,7 @@ pub(super) const LOG_FORMAT: &str = "ARGOCD_CMP_SERVER_LOGFORMAT";
 const HEADERS: &str = "ARGOCD_CMP_SERVER_OTLP_HEADERS";
 
 /// Variables that the server itself reads.
-const SETTINGS: [&str; 8] = [
+pub(super) const SETTINGS: [&str; 8] = [
     "ARGOCD_CMP_SERVER_OTLP_ADDRESS",
     "ARGOCD_CMP_SERVER_OTLP_ATTRS",
     HEADERS,
@@ -82,7 +86,7 @@ impl Variables {
     ) -> Self {
         let mut merged = Self::default();
         let found = in_order(collect(plugins, report));
-        let differing = differing(&found);
+        let differing = differing(&found, plugins.len());
         let prefixes = prefixes(plugins, &found, &differing);
         let own = Own { differing, prefixes };
         for shared in &found {
@@ -103,6 +107,7 @@ impl Variables {
             env_from::warn_of_clashes(plugin, plugins, config_maps, report);
         }
         merged.hide(plugins, config_maps, report);
+        reach::warn(&merged.env, plugins, report);
         merged
     }
 
@@ -240,10 +245,12 @@ fn in_order(mut rest: Vec<Shared>) -> Vec<Shared> {
     sorted
 }
 
-/// Variables with several values, and those that refer to them.
-fn differing(found: &[Shared]) -> Vec<&Shared> {
-    let mut names: BTreeSet<_> =
-        found.iter().filter(|shared| shared.differs()).map(|s| s.name.as_str()).collect();
+/// Variables with several values, and those that refer to them. A PATH of one sidecar would
+/// hide programs of the image from the other plugins.
+fn differing(found: &[Shared], plugins: usize) -> Vec<&Shared> {
+    let is_some_path = |shared: &Shared| shared.name == PATH && shared.values.len() < plugins;
+    let differs = |shared: &&Shared| shared.differs() || is_some_path(shared);
+    let mut names: BTreeSet<_> = found.iter().filter(differs).map(|s| s.name.as_str()).collect();
     loop {
         let refers = |shared: &&Shared| names.iter().any(|name| shared.refers_to(name));
         let more: BTreeSet<_> = found.iter().filter(refers).map(|s| s.name.as_str()).collect();
@@ -362,7 +369,7 @@ fn names(plugin: &Plugin, config_maps: &ConfigMaps) -> Names {
     Names { known, unknown }
 }
 
-fn is_secret(variable: &Value) -> bool {
+pub(super) fn is_secret(variable: &Value) -> bool {
     let is_stated = variable.get("value").is_some();
     variable.pointer("/valueFrom/secretKeyRef").is_some()
         || is_stated && cmp_sandbox::suggests_credential(text(variable, "name"))

@@ -211,3 +211,26 @@ fn paths_of_mounts_with_removed_variables_are_reported() {
         assert_eq!(expressed(a, b).report.contains(gone), is_told, "{a}");
     }
 }
+
+#[test]
+fn variables_that_more_plugins_get_are_reported() {
+    let env = "env: [{name: HELM_NAMESPACE, value: x}, {name: B_TOKEN, value: t}, \
+               {name: HTTPS_PROXY, value: p}]";
+    let from = "envFrom: [{configMapRef: {name: definitions}}]";
+    let seen = "all plugins get these variables of its sidecar now: ";
+    let expected =
+        format!("plugin `b`: {seen}HELM_NAMESPACE, HTTPS_PROXY, all of ConfigMap defini");
+    // Of the three, `a` knows none, and a list in its definition hides them all.
+    assert!(!told(&[("b", env)], &[]).report.contains(seen));
+    let env = env.replace("{name: B_TOKEN, value: t}, ", "");
+    told(&[("b", &format!("{env}\n          {from}"))], &[&expected]);
+    assert!(!told(&[("a", &env), ("b", &env)], &[]).report.contains(seen));
+}
+
+#[test]
+fn a_path_of_one_sidecar_stays_its_own() {
+    let result = told(&[("a", "env: [{name: PATH, value: /a/bin:/bin}]")], &[]);
+    assert_eq!(result.sidecar()["env"], json!([{"name": "A_PATH", "value": "/a/bin:/bin"}]));
+    assert!(result.definition("a.yaml").to_string().contains("export PATH=\\\"$A_PATH\\\""));
+    assert_eq!(result.definition("b.yaml")["spec"].get("sandbox"), None);
+}
