@@ -160,15 +160,17 @@ fn inserted(definition: &str, keys: &Map<String, Value>) -> Option<String> {
     Some(format!("{}{block}{}", definition.get(..at)?, definition.get(at..)?))
 }
 
-/// The words of all commands of a definition.
-pub(super) fn command_words(definition: &str) -> Vec<String> {
+/// The words of each command of a definition.
+pub(super) fn commands(definition: &str) -> Vec<Vec<String>> {
     let value = yaml::read(definition.as_bytes()).unwrap_or_default();
     let commands = COMMANDS
         .iter()
         .filter_map(|path| path.iter().try_fold(&value, |value, key| value.get(*key)));
-    let words = commands
-        .flat_map(|command| [strings(command, "command"), strings(command, "args")].concat());
-    words.filter_map(|word| word.as_str().map(str::to_owned)).collect()
+    let words = |command| {
+        let words = [strings(command, "command"), strings(command, "args")].concat();
+        words.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    commands.map(words).collect()
 }
 
 /// True if a definition asks for the repository's credentials.

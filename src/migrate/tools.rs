@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{
-    edit::command_words,
-    field::{label, text, unused},
+    edit::commands,
+    field::{is_within, label, text, unused},
     lists::Lists,
     plugin::Plugin,
     report::Report,
@@ -102,6 +102,8 @@ impl Tools {
             let image = Image { reference: image, name };
             tools.bring(&image, plugins, source);
             report.check(image.advice(source));
+            let users = plugins.iter().filter(|plugin| plugin.sidecar.image() == image.reference);
+            users.for_each(|plugin| image.warn_of_paths(plugin, source, report));
             taken.insert(image.name);
         }
         tools
@@ -113,7 +115,8 @@ impl Tools {
         let directory = format!("{DIRECTORY}/{name}");
         let mut words = BTreeSet::new();
         for plugin in plugins.iter_mut().filter(|plugin| plugin.sidecar.image() == *reference) {
-            words.extend(command_words(&plugin.text).iter().flat_map(|word| programs(word)));
+            let commands = commands(&plugin.text).concat();
+            words.extend(commands.iter().flat_map(|word| programs(word)));
             let places = match source {
                 ToolSource::InitContainer => directory.clone(),
                 ToolSource::ImageVolume => SEARCHED.map(|at| format!("{directory}/{at}")).join(":"),
@@ -156,6 +159,25 @@ impl Tools {
 }
 
 impl Image<'_> {
+    /// Tells which programs of a plugin are not found by their names.
+    fn warn_of_paths(&self, plugin: &Plugin, source: ToolSource, report: &mut Report) {
+        let paths = programs_by_path(plugin);
+        if paths.is_empty() {
+            return;
+        }
+        let paths = paths.into_iter().collect::<Vec<_>>().join(", ");
+        let remedy = match source {
+            ToolSource::InitContainer => "name them without their directories".to_owned(),
+            ToolSource::ImageVolume => format!("write {DIRECTORY}/{} before them", self.name),
+        };
+        report.check(format!(
+            "plugin `{}`: its commands name programs of {} by their paths, where the sidecar's \
+             image can lack them: {paths}: {remedy}, or put them into that image",
+            plugin.name,
+            shown(self.reference)
+        ));
+    }
+
     fn advice(&self, source: ToolSource) -> String {
         let (image, name) = (shown(self.reference), &self.name);
         match source {
@@ -170,6 +192,31 @@ impl Image<'_> {
             ),
         }
     }
+}
+
+/// Programs that the commands of a plugin name by their paths. Those that every image has and
+/// those in volumes are left out.
+fn programs_by_path(plugin: &Plugin) -> BTreeSet<String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "._+-/${}".contains(c);
+    let is_program = |path: &str, is_first: bool| {
+        let (directory, name) = path.rsplit_once('/').unwrap_or_default();
+        let is_usual = SEARCHED.iter().any(|at| directory.strip_prefix('/') == Some(at));
+        let is_searched = directory.ends_with("/bin") || directory.ends_with("/sbin");
+        let mut mounts = plugin.sidecar.mounts().iter();
+        path.starts_with('/')
+            && !path.starts_with("//")
+            && (is_first || is_searched)
+            && !(is_usual && EVERYWHERE.contains(&name))
+            && !mounts.any(|mount| is_within(path, text(mount, "mountPath")))
+    };
+    let mut found = BTreeSet::new();
+    for command in commands(&plugin.text) {
+        for (index, word) in command.iter().enumerate() {
+            let paths = word.split(|c| !is_part(c)).filter(|path| is_program(path, index == 0));
+            found.extend(paths.map(str::to_owned));
+        }
+    }
+    found
 }
 
 /// The images of all sidecars, each once, in their order.

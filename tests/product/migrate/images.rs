@@ -29,3 +29,37 @@ fn a_path_of_its_own_does_not_hide_copied_programs() {
     let begin = "export PATH=\"/cmp-tools/other/usr/local/sbin:";
     assert!(mounted.starts_with(begin) && mounted.contains("/bin:$B_PATH\""), "{mounted}");
 }
+
+#[test]
+fn programs_that_commands_name_by_their_paths_are_reported() {
+    let mount = "- {name: keys, mountPath: /opt/keys}";
+    let secret = "- {name: keys, secret: {secretName: k}}";
+    let text = with(&[("b-mounts", mount), ("volumes", secret)]);
+    let own = "- name: b\n          image: ";
+    let text = text.replacen(&format!("{own}tools"), &format!("{own}other"), 1);
+    let report = |command: &str, arguments: &[&str]| {
+        migrated(arguments, &text.replace("[cat, b.yaml]", command)).report
+    };
+    let told = "plugin `b`: its commands name programs of other by their paths, where the \
+                sidecar's image can lack them: ";
+    for (command, paths) in [
+        ("[/usr/local/bin/run.sh]", "/usr/local/bin/run.sh"),
+        ("[/opt/tool/run, /x/values.yaml]", "/opt/tool/run"),
+        (
+            "[/bin/sh, -c, 'cd /x; /usr/bin/env A=b /opt/y/bin/z \"$(/usr/bin/x)\"']",
+            "/opt/y/bin/z, /usr/bin/x",
+        ),
+    ] {
+        let expected = format!("{told}{paths}: name them without");
+        let report = report(command, &[]);
+        assert!(report.contains(&expected), "no {expected} in {report}");
+    }
+    let mounted = report("[/opt/x]", &["--tools", "image-volume"]);
+    assert!(mounted.contains("/opt/x: write /cmp-tools/other before them"), "{mounted}");
+    for command in
+        ["[/usr/bin/env, helm]", "[/opt/keys/run]", "[helm, '${X}/bin/y', 'https://h/bin/x']"]
+    {
+        let report = report(command, &[]);
+        assert!(!report.contains("by their paths"), "{report}");
+    }
+}
