@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use super::{
     config_map::ConfigMaps,
     container::PROGRAM_DIR,
+    edit::commands,
     expression::agrees,
-    field::{is_within, label, list, set, text, trimmed},
+    field::{is_within, label, list, replace_path, set, text, trimmed},
     lists::Lists,
     plugin::{FILE, Plugin},
     report::Report,
@@ -166,14 +167,38 @@ impl<'i> Mounts<'i> {
         let new = format!("{MOVED}/{}{path}", label(&plugin.name, usize::MAX));
         set(&mut mount, &["mountPath"], json!(new));
         self.gathered.push(mount);
-        plugin.edit.moved.insert(path.clone(), new.clone());
-        let name = &plugin.name;
-        report.check(format!(
-            "plugin `{name}`: {path} is taken in the new container, so its files are at {new}: its \
-             commands and variables were changed; check scripts that they call"
-        ));
+        follow(plugin, &path, &new, report);
+        plugin.edit.moved.insert(path, new.clone());
         new
     }
+}
+
+/// Reports a path that is mounted elsewhere, and makes its programs be found there.
+fn follow(plugin: &mut Plugin, path: &str, new: &str, report: &mut Report) {
+    let is_named = |text: &str| replace_path(text, path, new) != text;
+    let mut changes = Vec::new();
+    if commands(&plugin.text).concat().iter().any(|word| is_named(word)) {
+        changes.push("its commands were changed; ".to_owned());
+    }
+    if plugin.sidecar.variables().iter().any(|variable| is_named(text(variable, "value"))) {
+        changes.push("its variables were changed; ".to_owned());
+    }
+    let own = plugin.sidecar.variable("PATH").unwrap_or_default().split(':');
+    let searched = tools::SEARCHED.map(|at| format!("/{at}"));
+    let mut searched = searched.iter().map(String::as_str).chain(own);
+    let is_beside = |at: &&str| at.len() > 1 && (is_within(path, at) || is_within(at, path));
+    if let Some(directory) = searched.find(is_beside) {
+        let root = new.strip_suffix(path).unwrap_or_default();
+        let directory = format!("{root}{}", trimmed(directory));
+        changes.push(format!("its commands search {directory} for programs first; "));
+        plugin.edit.export("PATH", &format!("{directory}:$PATH"));
+    }
+    report.check(format!(
+        "plugin `{}`: {path} is taken in the new container, so its files are at {new}: {}check \
+         scripts that its commands call",
+        plugin.name,
+        changes.concat()
+    ));
 }
 
 fn warn_of_readers(kind: VolumeKind, name: &str, path: &str, report: &mut Report) {

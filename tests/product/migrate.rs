@@ -7,6 +7,7 @@ mod images;
 pub(crate) mod result;
 mod strange;
 mod variables;
+mod volumes;
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
