@@ -34,6 +34,7 @@ pub use definition::{CommandLine, Discovery, PluginDefinition};
 pub use diagnostic::{Diagnostic, Region, Related};
 pub(crate) use document::split as documents;
 pub(crate) use lint::shell_name;
+pub(crate) use manifest::may_name_cache;
 pub use manifest::{InvalidManifest, Step, read_announcements, schema};
 pub use name::{DEFAULT_SOCKET_DIR, InvalidName, MAX_SOCKET_PATH, PluginName, SOCKET_SUFFIX};
 pub use place::{Part, Place};

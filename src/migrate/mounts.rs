@@ -1,5 +1,7 @@
 //! The mounts of all sidecars, in one container.
 
+use std::{ffi::OsStr, path::Path};
+
 use serde_json::{Value, json};
 
 use super::{
@@ -15,7 +17,7 @@ use super::{
     tools,
     volume::{VolumeKind, is_private, named},
 };
-use crate::settings::DEFAULT_PLUGINS_DIR;
+use crate::{plugin::may_name_cache, settings::DEFAULT_PLUGINS_DIR};
 
 /// Directories of the new container's own mounts.
 const OWN: [&str; 4] = [TEMPORARY, DEFAULT_PLUGINS_DIR, PROGRAM_DIR, tools::DIRECTORY];
@@ -31,6 +33,10 @@ const ARGOCD: &str = "/var/run/argocd";
 
 /// Directory that ssh finds by the account of its UID, not by HOME.
 const SSH: &str = "/.ssh";
+
+/// Extensions of files that variables name.
+const FILES: [&str; 10] =
+    ["conf", "config", "crt", "env", "ini", "json", "key", "pem", "toml", "yaml"];
 
 /// The mounts of the new container.
 #[derive(Debug)]
@@ -226,23 +232,46 @@ fn is_replaced(mount: &Value, plugin: &Plugin) -> bool {
         || path == definition
 }
 
-/// A directory to which a sidecar wrote: a cache, if a variable names it.
+/// A directory to which a sidecar wrote: a cache, if the value of a variable is a directory there.
 fn scratch(path: &str, plugin: &mut Plugin, report: &mut Report) {
-    let inside = plugin.sidecar.variables().iter().filter(|v| is_within(text(v, "value"), path));
-    let names: Vec<_> = inside.map(|variable| text(variable, "name").to_owned()).collect();
+    let is_there = |v: &&Value| replace_path(text(v, "value"), path, "") != text(v, "value");
+    let found = plugin.sidecar.variables().iter().filter(is_there);
+    // Each request has a HOME of its own.
+    let found: Vec<_> = found.filter(|variable| text(variable, "name") != "HOME").collect();
     let plugin_name = &plugin.name;
-    if names.is_empty() {
+    if found.is_empty() {
         return report.check(format!(
             "plugin `{plugin_name}`: the writable volume at {path} was removed, because each \
              request has a HOME and TMPDIR of its own: if a tool keeps files there, add \
              spec.sandbox.caches with the tool's variable"
         ));
     }
-    for name in names.iter().filter(|name| !super::variable::is_own(name)) {
+    let names = found.iter().filter(|v| !super::variable::is_own(text(v, "name")));
+    let (caches, others): (Vec<&Value>, Vec<_>) = names.partition(|variable| is_cache(variable));
+    if !others.is_empty() {
+        let names: Vec<_> = others.iter().map(|variable| text(variable, "name")).collect();
+        report.check(format!(
+            "plugin `{plugin_name}`: the writable volume at {path} was removed, and these variables \
+             name files or programs there: {}: let the commands set them to paths in $HOME, and \
+             put programs into the image",
+            names.join(", ")
+        ));
+    }
+    for variable in caches {
+        let name = text(variable, "name");
         let cache = label(name, usize::MAX);
         report.change(format!(
             "plugin `{plugin_name}`: the volume at {path} became the cache `{cache}` in ${name}"
         ));
-        plugin.edit.caches.insert(cache, name.clone());
+        plugin.edit.caches.insert(cache, name.to_owned());
     }
+}
+
+/// True if a cache can take the place of a variable's value, which is one directory.
+fn is_cache(variable: &Value) -> bool {
+    let (name, value) = (text(variable, "name"), text(variable, "value"));
+    let is_list = value.contains(|c: char| c == ':' || c.is_whitespace());
+    let extension = Path::new(value).extension().and_then(OsStr::to_str).unwrap_or_default();
+    let is_file = name == "KUBECONFIG" || name.ends_with("_FILE") || FILES.contains(&extension);
+    value.starts_with('/') && !is_list && !is_file && may_name_cache(name)
 }

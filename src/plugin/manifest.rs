@@ -14,6 +14,7 @@ use cmp_yaml::stream::check_json;
 use serde::Deserialize;
 use serde_json::Value;
 
+pub(crate) use self::extension::may_name_cache;
 pub use self::{fault::InvalidManifest, schema::schema, shape::Step};
 pub(super) use self::{
     fields::sections_of,

@@ -4,6 +4,7 @@ mod limits;
 mod sandbox;
 mod workspace;
 
+pub(crate) use self::sandbox::may_name_cache;
 pub(super) use self::{
     limits::LimitsManifest, sandbox::SandboxManifest, workspace::WorkspaceManifest,
 };

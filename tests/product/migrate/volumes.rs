@@ -41,3 +41,34 @@ fn only_changes_that_were_made_are_told_of_a_moved_path() {
     let more = [&lines[..], &[env]].concat();
     told(&more, &[&format!("{moved}its variables were changed; check scripts")]);
 }
+
+#[test]
+fn only_a_directory_of_a_writable_volume_becomes_a_cache() {
+    let removed = "plugin `a`: the writable volume at /w was removed, and these variables name files \
+                   or programs there: ";
+    for (name, value) in [
+        ("PATH", "/w/bin:/bin"),
+        ("PATH", "/bin:/w/bin"),
+        ("ARGS", "/w/values.yaml --debug"),
+        ("ARGS", "--kubeconfig=/w/x"),
+        ("KUBECONFIG", "/w/kubeconfig"),
+        ("AGE_KEY_FILE", "/w/age"),
+        ("HELM_REPOSITORY_CONFIG", "/w/repositories.yaml"),
+        ("ARGOCD_CACHE", "/w"),
+    ] {
+        let env = format!("env: [{{name: {name}, value: '{value}'}}, {{name: C, value: /w/c}}]");
+        let mount = "- {name: w, mountPath: /w}";
+        let lines =
+            [("a", env.as_str()), ("a-mounts", mount), ("volumes", "- {name: w, emptyDir: {}}")];
+        let result = told(&lines, &[&format!("{removed}{name}: let the commands")]);
+        let caches = &result.definition("a.yaml")["spec"]["sandbox"]["caches"];
+        assert_eq!(*caches, json!([{"name": "c", "env": "C"}]), "{name}");
+    }
+    let home = "env: [{name: HOME, value: /w}]";
+    let lines = [
+        ("a", home),
+        ("a-mounts", "- {name: w, mountPath: /w}"),
+        ("volumes", "- {name: w, emptyDir: {}}"),
+    ];
+    told(&lines, &["the writable volume at /w was removed, because each request has a HOME"]);
+}

@@ -153,6 +153,11 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty() && name.chars().all(letter) && !name.starts_with(|c: char| c.is_ascii_digit())
 }
 
+/// True if a cache may be in the variable of this name.
+pub(crate) fn may_name_cache(name: &str) -> bool {
+    is_variable(name) && !is_given(name)
+}
+
 fn is_given(name: &str) -> bool {
     GIVEN.contains(&name) || GIVEN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
