@@ -218,16 +218,8 @@ fn shell(
         );
     }
     for unquoted in &script.unquoted {
-        found.push(
-            Diagnostic::new(Code::Unquoted, format!("`{}` without quotes", unquoted.name))
-                .at(region(unquoted.start, unquoted.end))
-                .label("the shell splits this value into words")
-                .note("anyone who can edit the Application can add options to the command")
-                .help(format!(
-                    "write \"${{{}}}\"; if it holds several options, take an array parameter instead",
-                    unquoted.name
-                )),
-        );
+        let at = region(unquoted.start, unquoted.end);
+        found.push(unquoted.diagnostic(text).at(at));
     }
     if let Some(first) = rest.first()
         && !script.has_zero

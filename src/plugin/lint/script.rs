@@ -6,15 +6,56 @@
 mod loops;
 mod reader;
 
-use self::reader::ScriptReader;
+use self::{loops::is_keyword, reader::ScriptReader};
+use crate::plugin::{Code, Diagnostic};
 
-/// A use of a variable that a user sets, whose value the shell splits into words.
+/// Most bytes of a command that are searched for its first word: each use of a variable
+/// searches again.
+const MAX_HEAD: usize = 200;
+
+/// A use of a variable that a user sets, whose value the shell splits into words or runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unquoted {
     pub(super) name: String,
     /// Byte offset of its `$` in the script.
     pub(super) start: usize,
     pub(super) end: usize,
+    /// True if `eval` runs the value, also in quotes.
+    pub(super) is_evaluated: bool,
+}
+
+impl Unquoted {
+    /// The warning, without its place.
+    pub(super) fn diagnostic(&self, script: &str) -> Diagnostic {
+        const ARRAY: &str = "if it holds several options, take an array parameter instead";
+        let name = &self.name;
+        if self.is_evaluated {
+            return Diagnostic::new(Code::Unquoted, format!("`{name}` in `eval`"))
+                .label("the shell runs this value as commands, also in quotes")
+                .note("anyone who can edit the Application can run any command")
+                .help(format!("call the program without `eval`; {ARRAY}"));
+        }
+        let written = script.get(self.start..self.end).unwrap_or_default();
+        let inner = written.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+        // An operator has a reason: `${X:-}` allows `set -u`.
+        let help = match inner {
+            Some(inner) if inner.contains(['$', '{', '"', '\'', '`', '\\']) => {
+                "put double quotes around the whole `${…}`".to_owned()
+            }
+            Some(_) => format!("write \"{written}\""),
+            None => format!("write \"${{{name}}}\""),
+        };
+        Diagnostic::new(Code::Unquoted, format!("`{name}` without quotes"))
+            .label("the shell splits this value into words")
+            .note("anyone who can edit the Application can add options to the command")
+            .help(format!("{help}; {ARRAY}"))
+    }
+}
+
+/// True if a command begins with `eval`.
+fn is_eval(command: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(command.get(..MAX_HEAD).unwrap_or(command));
+    head.split_whitespace().find(|word| !is_keyword(word)) == Some("eval")
 }
 
 /// Findings in a script.
@@ -129,6 +170,41 @@ mod tests {
             "# $PARAM_A",
         ] {
             assert!(unquoted(text).is_empty(), "{text}: {:?}", unquoted(text));
+        }
+    }
+
+    #[test]
+    fn an_expansion_with_an_operator_is_quoted_as_it_is_written() {
+        for (text, expected) in [
+            ("helm $PARAM_A", "write \"${PARAM_A}\";"),
+            ("helm ${PARAM_A}", "write \"${PARAM_A}\";"),
+            ("helm ${PARAM_A:-}", "write \"${PARAM_A:-}\";"),
+            ("helm ${PARAM_A:-${B}}", "put double quotes around the whole"),
+        ] {
+            let diagnostic = Script::new(text).unquoted[0].diagnostic(text);
+            let help = diagnostic.help.unwrap_or_default();
+            assert!(help.starts_with(expected), "{text}: {help}");
+        }
+    }
+
+    #[test]
+    fn variables_set_by_users_are_reported_in_eval() {
+        for text in [
+            "eval \"helm template $ARGOCD_ENV_ARGS .\"",
+            "if x; then A=b eval helm '$y' \"${ARGOCD_ENV_ARGS:-x}\"; fi",
+            "x=$(eval \"a; b $ARGOCD_ENV_ARGS\")",
+            "eval $ARGOCD_ENV_ARGS",
+        ] {
+            let found = Script::new(text).unquoted;
+            assert!(found.len() == 1 && found[0].is_evaluated, "{text}: {found:?}");
+        }
+        for text in [
+            "yq eval \".a = $ARGOCD_ENV_A\" x.yaml",
+            "eval \"$(helm template \"$ARGOCD_ENV_A\")\"",
+            "eval x; helm template \"$ARGOCD_ENV_A\"",
+            "eval 'helm template \"$ARGOCD_ENV_A\"'",
+        ] {
+            assert!(unquoted(text).is_empty(), "{text}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Reads the text of a shell script once, from start to end.
 
 use super::{
-    Script, Unquoted,
+    Script, Unquoted, is_eval,
     loops::{Loops, is_keyword},
 };
 
@@ -202,15 +202,19 @@ impl<'s> ScriptReader<'s> {
         }
     }
 
-    /// Records an unquoted variable set by users. True if the shell does not split
-    /// its value.
+    /// Records a variable set by users, unquoted or in `eval`. True if the shell does not
+    /// split its value.
     fn user(&mut self, name: &str, start: usize, is_quoted: bool) -> bool {
         let is_users = USERS.iter().any(|user| name.starts_with(user));
-        if is_quoted || !is_users || self.values >= MAX_VALUES {
+        if !is_users || self.values >= MAX_VALUES {
             return is_quoted;
         }
+        let is_evaluated = self.is_evaluated();
+        if is_quoted && !is_evaluated {
+            return true;
+        }
         self.values += 1;
-        if self.is_unsplit() {
+        if !is_evaluated && self.is_unsplit() {
             return true;
         }
         let is_known = self.script.unquoted.iter().any(|known| known.name == name);
@@ -219,9 +223,15 @@ impl<'s> ScriptReader<'s> {
             let is_braced = self.text.get(start + 1) == Some(&b'{');
             let brace = memchr::memchr(b'}', rest).filter(|_| is_braced);
             let end = self.at + brace.map_or(0, |brace| brace + 1);
-            self.script.unquoted.push(Unquoted { name: name.to_owned(), start, end });
+            self.script.unquoted.push(Unquoted { name: name.to_owned(), start, end, is_evaluated });
         }
-        false
+        is_quoted
+    }
+
+    fn is_evaluated(&self) -> bool {
+        let is_command = |l: &&Level| matches!(l.within, Within::Commands | Within::Backquotes);
+        let command = self.levels.iter().rfind(is_command).map_or(0, |level| level.command);
+        is_eval(self.text.get(command..self.at).unwrap_or_default())
     }
 
     /// True if the shell does not split an unquoted value here: in an assignment,
