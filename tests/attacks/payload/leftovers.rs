@@ -46,6 +46,20 @@ fn orphan(forever: impl FnOnce()) -> nix::Result<()> {
     waitpid(child, None).map(drop)
 }
 
+/// The same, and it never has the output of the command.
+fn orphan_without_output(forever: impl FnOnce()) -> nix::Result<()> {
+    let child = fork(|| {
+        let _ = setsid();
+        deaf();
+        let_go_of_output();
+        let _ = fork(|| {
+            forever();
+            sleep()
+        });
+    })?;
+    waitpid(child, None).map(drop)
+}
+
 fn sleep() -> ! {
     loop {
         thread::sleep(Duration::from_hours(1));
@@ -83,7 +97,7 @@ pub(crate) fn daemon(_: &Targets) -> Outcome {
     }))
 }
 
-/// Keeps the output open. The answer must not wait for the end of the stream.
+/// Keeps the output open. The request lasts until its deadline, and then fails.
 pub(crate) fn daemon_with_output(_: &Targets) -> Outcome {
     tried(orphan(deaf))
 }
@@ -94,13 +108,12 @@ pub(crate) fn killer(_: &Targets) -> Outcome {
 }
 
 /// Two leftovers work together: one sends SIGSTOP to every process of the UID,
-/// and the other sends SIGCONT.
+/// and the other sends SIGCONT. A stopped process that keeps the output open would only
+/// delay the request.
 pub(crate) fn stopper(_: &Targets) -> Outcome {
     let command = getpid();
     let both = orphan(|| repeat(command, Signal::SIGSTOP)).and_then(|()| {
-        orphan(|| {
-            deaf();
-            let_go_of_output();
+        orphan_without_output(|| {
             loop {
                 let _ = kill(pid(-1), Signal::SIGCONT);
             }

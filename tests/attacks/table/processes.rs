@@ -67,7 +67,8 @@ pub(super) const PROCESSES: &[Attack] = &[
 
 pub(super) const LEFTOVERS: &[Attack] = &[
     Attack::new("left_daemon", leftovers::daemon, Works).seen(Leaves(&["processes left"])),
-    Attack::new("left_daemon_with_output", leftovers::daemon_with_output, Works)
+    Attack::new("left_daemon_with_output", leftovers::daemon_with_output, Stopped)
+        .staged(CutOff)
         .seen(Leaves(&["processes left"])),
     Attack::new("left_daemon_of_init", leftovers::daemon, Works)
         .staged(Init)
