@@ -28,7 +28,11 @@ const BATCH: usize = 4096;
 const MANY: usize = 4 * BATCH;
 
 /// Entries to list at a time while many names are held.
-const FEW: usize = 16;
+const FEW: usize = 512;
+
+/// Most times that a removal goes on at the top because its way back was lost. In a
+/// cache, another request may move directories meanwhile.
+const RESTARTS: u32 = 16;
 
 /// Levels after which directories are moved to the top if possible. The kernel keeps
 /// all directories above an open one in memory, and Landlock searches them for rules.
@@ -59,6 +63,7 @@ pub(crate) fn contents(root: impl AsFd, name: &str, pause: &mut Pause<'_>) -> Re
         levels: vec![Level::new(name, &about)],
         held: 0,
         fresh: FreshNames::new(),
+        restarts: 0,
         failed: None,
     };
     removal.go(pause)
@@ -74,6 +79,8 @@ struct Removal {
     /// Number of names in all levels.
     held: usize,
     fresh: FreshNames,
+    /// Times that the way back was lost.
+    restarts: u32,
     /// The first error.
     failed: Option<Errno>,
 }
@@ -99,7 +106,10 @@ impl Removal {
                     self.failed.get_or_insert(error);
                 }
             } else if level.is_whole || !level.has_shrunk {
-                self.leave()?;
+                if let Err(error) = self.leave() {
+                    self.failed.get_or_insert(error);
+                    self.restart()?;
+                }
             } else {
                 pause()?;
                 self.list();
@@ -131,11 +141,18 @@ impl Removal {
 
     /// Goes down to a directory, or moves it to the top.
     fn enter(&mut self, name: CString) -> Result<(), Errno> {
-        let (directory, about) = open(self.here.as_fd(), &name)?;
+        let (directory, about) = match open(self.here.as_fd(), &name) {
+            Err(Errno::ENOENT) => {
+                self.shrunk();
+                return Ok(());
+            }
+            opened => opened?,
+        };
         if self.levels.len().is_multiple_of(DEEP) {
             let moved = renameat(&self.here, name.as_c_str(), &self.top, &*self.fresh.next());
-            if let (Ok(()), Some(top)) = (moved, self.levels.first_mut()) {
-                (top.is_whole, top.has_shrunk) = (false, true);
+            if moved.is_ok() {
+                self.shrunk();
+                self.top_again();
                 return Ok(());
             }
         }
@@ -147,7 +164,7 @@ impl Removal {
     /// Goes up and removes the directory that was left. In a cache, another request may
     /// have moved it meanwhile.
     fn leave(&mut self) -> Result<(), Errno> {
-        let (Some(left), Some(level)) = (self.levels.pop(), self.levels.last_mut()) else {
+        let (Some(left), Some(level)) = (self.levels.pop(), self.levels.last()) else {
             return Ok(());
         };
         let parent = openat(&self.here, c"..", LIST, Mode::empty())?;
@@ -156,10 +173,38 @@ impl Removal {
         }
         self.here = parent;
         match unlinkat(&self.here, &*left.name, UnlinkatFlags::RemoveDir) {
-            Ok(()) => level.has_shrunk = true,
+            Ok(()) | Err(Errno::ENOENT) => self.shrunk(),
             Err(error) => drop(self.failed.get_or_insert(error)),
         }
         Ok(())
+    }
+
+    /// Notes that an entry of this directory is gone.
+    fn shrunk(&mut self) {
+        if let Some(level) = self.levels.last_mut() {
+            level.has_shrunk = true;
+        }
+    }
+
+    /// Goes on at the top, because the way back is lost. Returns the first error when
+    /// that has happened [`RESTARTS`] times.
+    fn restart(&mut self) -> Result<(), Errno> {
+        self.restarts += 1;
+        if self.restarts > RESTARTS {
+            return self.failed.map_or(Ok(()), Err);
+        }
+        self.here = openat(&self.top, c".", LIST, Mode::empty())?;
+        self.levels.truncate(1);
+        self.held = self.levels.first().map_or(0, |top| top.inner.len());
+        self.top_again();
+        Ok(())
+    }
+
+    /// Has the top listed once more.
+    fn top_again(&mut self) {
+        if let Some(top) = self.levels.first_mut() {
+            (top.is_whole, top.has_shrunk) = (false, true);
+        }
     }
 }
 
@@ -182,7 +227,7 @@ fn remove(directory: BorrowedFd<'_>, entry: &Entry) -> Result<bool, Errno> {
         match unlinkat(directory, name, UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(Errno::ENOENT) => return Ok(true),
             // Some file systems do not report the type of an entry.
-            Err(Errno::EISDIR | Errno::EPERM) => {}
+            Err(Errno::EISDIR | Errno::EPERM) if entry.file_type().is_none() => {}
             Err(error) => return Err(error),
         }
     }

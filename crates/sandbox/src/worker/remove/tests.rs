@@ -69,6 +69,37 @@ fn more_files_than_one_batch_are_removed() {
     assert!(is_empty(&top));
 }
 
+#[test]
+fn more_directories_than_one_batch_are_moved_to_the_top() {
+    let parent = tempfile::tempdir().unwrap();
+    let top = parent.path().join("top");
+    let deep = top.join("d/".repeat(DEEP - 1));
+    for number in 0..BATCH + 10 {
+        fs::create_dir_all(deep.join(number.to_string()).join("inner")).unwrap();
+    }
+    assert_eq!(remove(parent.path(), "top"), Ok(()));
+    assert!(is_empty(&top));
+}
+
+#[test]
+fn a_removal_goes_on_after_a_directory_was_moved() {
+    let parent = tempfile::tempdir().unwrap();
+    let top = parent.path().join("top");
+    fs::create_dir_all(top.join("a/b/c/d")).unwrap();
+    let (mut steps, away) = (0, parent.path().join("away"));
+    let mut pause = || {
+        steps += 1;
+        // The walk is in `b`, after it has listed the top and `a`.
+        if steps == 3 {
+            fs::rename(top.join("a/b"), &away).unwrap();
+        }
+        Ok(())
+    };
+    let removed = contents(fs::File::open(parent.path()).unwrap(), "top", &mut pause);
+    assert_eq!(removed, Err(Errno::ESTALE));
+    assert!(is_empty(&top) && away.exists());
+}
+
 /// Removes the contents of `top` in a thread that has some rights only in `places`.
 /// Without Landlock, there is no result.
 fn remove_with(
@@ -94,7 +125,7 @@ fn remove_with(
 /// directories cannot be moved. Landlock shows the same to one thread.
 #[test]
 fn directories_that_cannot_be_moved_are_removed() {
-    for levels in [3, 300] {
+    for levels in [DEEP + 3, 300] {
         let parent = tempfile::tempdir().unwrap();
         let top = parent.path().join("top");
         let deepest = top.join("d/".repeat(levels));
