@@ -142,7 +142,7 @@ impl Facts<'_> {
     /// A command that was stopped may have lost its time to the wait of its request.
     pub(super) fn by_queue(&self) -> Option<String> {
         let Times { ran, waited } = self.times;
-        let is_cause = self.end.is_late() && waited > ran;
+        let is_cause = self.end == Termination::Deadline && waited > ran;
         let own = self.plugin.limits.requests.is_some();
         let remedy = if own { REQUESTS.raise(true) } else { MAX_REQUESTS.raise(true) };
         is_cause.then(|| {

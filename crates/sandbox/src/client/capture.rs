@@ -26,9 +26,10 @@ use crate::{
     wire::{message::WorkerEnded, plan::RawUsage, refusal::Observed},
 };
 
-/// Longest silence on standard error of a command that has ended, and on both pipes if
-/// it has failed. Standard output of one that succeeded is read to its end, as Argo CD
-/// does: what a background process still writes would otherwise be missing.
+/// Longest wait for the end of standard error after that of a command and of its standard
+/// output, and longest silence on both pipes of one that has failed. Standard output of one
+/// that succeeded is read to its end, as Argo CD does: what a background process still
+/// writes would otherwise be missing.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Pieces of the output of a command that has ended that are read before others get
@@ -152,6 +153,10 @@ impl Capture {
                     read.map_err(cannot(READ))?;
                     self.said.push(&piece);
                     piece.clear();
+                    if self.ended.is_some() && !self.stdout.is_open() {
+                        // A daemon that only logs is not waited for.
+                        continue;
+                    }
                 }
                 excess = limits.exceeded() => return Ok(Some(excess)),
                 ended = worker.wait(), if self.ended.is_none() => {
@@ -172,25 +177,24 @@ impl Capture {
 
     /// Decides after a silence, or at the deadline, if there is more to wait for.
     fn judge(&mut self, deadline: Option<Instant>) -> io::Result<ControlFlow<Option<Termination>>> {
+        let has_news = self.has_room() && self.read_rest()?;
         let is_held = self.is_held();
         if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            return Ok(Break(Some(if is_held {
-                Termination::Held
-            } else {
-                Termination::Deadline
-            })));
+            let end = if is_held { Termination::Held } else { Termination::Deadline };
+            return Ok(Break(Some(end)));
         }
-        if self.read_rest()? {
-            return Ok(Continue(()));
-        }
-        if !is_held {
+        if !self.stdout.is_open() {
             return Ok(Break(None));
         }
-        warn!(
-            "waiting for a process that keeps the standard output of a command open that has ended"
-        );
-        self.is_awaited = true;
-        Ok(Continue(()))
+        if !has_news && is_held {
+            warn!(
+                "the command has ended, but a process that it started keeps its standard output \
+                 open: waiting for it: let the script `wait` for it, or start it with >/dev/null \
+                 2>&1"
+            );
+            self.is_awaited = true;
+        }
+        Ok(if has_news || is_held { Continue(()) } else { Break(None) })
     }
 
     /// Asks the kernel for a piece of what the pipes still hold. Returns false if
