@@ -257,7 +257,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     let socket_dir = config.socket_dir();
     let binder = Binder::new(&socket_dir, common.clone())
         .map_err(|error| NotServing::Sockets { path: socket_dir.clone(), error })?;
-    let Common { pipeline, recent, room, connections, calls, cut_off, .. } = common;
+    let Common { pipeline, recent, room, connections, calls, answers, cut_off, .. } = common;
     tokio::select! {
         biased;
         () = signals.stop.during_start() => return Ok(()),
@@ -291,7 +291,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     parts.tasks().spawn(warn_of_missing_paths(config.bounds().read, pipeline.files));
     parts.tasks().spawn(report_ready(state.clone(), socket_dir, ready(abilities)));
     let states = state.subscribe();
-    let shutdown = Shutdown { state, stop, calls, connections, cut_off, bundles };
+    let shutdown = Shutdown { state, stop, calls, answers, connections, cut_off, bundles };
     tokio::select! {
         gone = &mut driver => Err(gone.into()),
         // argocd-cmp-server also ends if its only plugin cannot be served.
@@ -311,6 +311,7 @@ fn common(
     let open_calls = OpenCalls::new(pipeline.budget.clone());
     Common {
         calls: pipeline.defaults.calls.clone(),
+        answers: TaskTracker::new(),
         pipeline,
         max_message: config.max_message(),
         drains: Drains::default(),

@@ -31,6 +31,8 @@ pub struct Shutdown {
     pub stop: CancellationToken,
     /// Running calls.
     pub calls: TaskTracker,
+    /// Answers that are not sent yet.
+    pub answers: TaskTracker,
     /// Open connections.
     pub connections: TaskTracker,
     /// Cuts off running calls.
@@ -89,20 +91,27 @@ impl Shutdown {
 
     /// Ends the running calls. Each client gets its answer, if it reads it.
     async fn end_calls(&self) {
-        warn!(calls = self.calls.len(), "cutting off the remaining requests");
+        let (calls, answers) = (self.calls.len(), self.answers.len());
+        warn!(calls, answers, "cutting off the remaining requests");
         self.cut_off.cancel();
         let _ = timeout(LAST_ANSWERS, self.finish()).await;
     }
 
     /// Waits until all connections are closed or idle.
     async fn finish(&self) {
-        self.calls.close();
-        self.connections.close();
+        let busy = [&self.calls, &self.answers];
+        for tracker in [&self.calls, &self.answers, &self.connections] {
+            tracker.close();
+        }
         loop {
-            self.calls.wait().await;
+            for tracker in busy {
+                tracker.wait().await;
+            }
             tokio::select! {
                 () = self.connections.wait() => return,
-                () = sleep(BETWEEN_CALLS) => if self.calls.is_empty() { return },
+                () = sleep(BETWEEN_CALLS) => {
+                    if busy.iter().all(|tracker| tracker.is_empty()) { return }
+                }
             }
         }
     }
@@ -136,5 +145,30 @@ impl StopSignals {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_are_not_sent_are_waited_for() {
+        let shutdown = Shutdown {
+            state: watch::channel(State::default()).0,
+            stop: CancellationToken::new(),
+            calls: TaskTracker::new(),
+            answers: TaskTracker::new(),
+            connections: TaskTracker::new(),
+            cut_off: CancellationToken::new(),
+            bundles: LastTask::default(),
+        };
+        let (_open, answer) = (shutdown.connections.token(), shutdown.answers.token());
+        let mut finish = pin!(shutdown.finish());
+        assert!(timeout(10 * BETWEEN_CALLS, finish.as_mut()).await.is_err());
+        drop(answer);
+        assert!(timeout(2 * BETWEEN_CALLS, finish).await.is_ok());
     }
 }

@@ -19,11 +19,11 @@ const PREFIX: usize = 5;
 #[derive(Clone)]
 struct Encoded(Bytes);
 
-/// A message, and a token of its call.
+/// A message, and its token.
 struct Sent {
     message: Bytes,
     #[expect(dead_code, reason = "held, not used")]
-    call: TaskTrackerToken,
+    token: TaskTrackerToken,
 }
 
 impl AsRef<[u8]> for Sent {
@@ -32,11 +32,11 @@ impl AsRef<[u8]> for Sent {
     }
 }
 
-/// An answer that is sent as `message`, if it passes [`send`]. Its call is not over before
-/// the client has read it: the connection would be closed in between at a shutdown.
-pub(super) fn answer<T: Default>(message: Bytes, call: TaskTrackerToken) -> tonic::Response<T> {
+/// An answer that is sent as `message`, if it passes [`send`]. Its token is held until it is
+/// sent: a shutdown would close the connection before.
+pub(super) fn answer<T: Default>(message: Bytes, token: TaskTrackerToken) -> tonic::Response<T> {
     let mut answer = tonic::Response::new(T::default());
-    answer.extensions_mut().insert(Encoded(Bytes::from_owner(Sent { message, call })));
+    answer.extensions_mut().insert(Encoded(Bytes::from_owner(Sent { message, token })));
     answer
 }
 
@@ -68,20 +68,20 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_call_lasts_until_its_answer_is_sent() {
-        let calls = TaskTracker::new();
+    async fn a_token_is_held_until_the_answer_is_sent() {
+        let answers = TaskTracker::new();
         let message = Bytes::from_static(b"manifests");
         let mut response = http::Response::new(Body::empty());
         *response.extensions_mut() =
-            mem::take(answer::<()>(message, calls.token()).extensions_mut());
+            mem::take(answer::<()>(message, answers.token()).extensions_mut());
         let mut body = send(response).into_body();
         let mut frames = Vec::new();
         while let Some(frame) = body.frame().await {
             frames.extend(frame.unwrap().into_data());
         }
         drop(body);
-        assert_eq!((frames.last().unwrap().as_ref(), calls.len()), (&b"manifests"[..], 1));
+        assert_eq!((frames.last().unwrap().as_ref(), answers.len()), (&b"manifests"[..], 1));
         drop(frames);
-        assert!(calls.is_empty());
+        assert!(answers.is_empty());
     }
 }

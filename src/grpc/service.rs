@@ -60,6 +60,8 @@ pub struct Common {
     pub connections: TaskTracker,
     /// Holds a token for each running call.
     pub calls: TaskTracker,
+    /// Holds a token for each answer that is not sent yet. Its call has ended.
+    pub answers: TaskTracker,
     /// Cancelled when the supervisor cuts off all requests.
     pub cut_off: CancellationToken,
 }
@@ -153,7 +155,7 @@ impl ConfigManagementPluginService for PluginService {
             Ok((message, outcome))
         })
         .await
-        .map(|message| encoded::answer(message, self.common.calls.token()))
+        .map(|message| encoded::answer(message, self.common.answers.token()))
     }
 
     async fn match_repository(
@@ -184,7 +186,7 @@ impl ConfigManagementPluginService for PluginService {
             self.check(self.common.pipeline.announce(incoming, &mut call.context).await?)
         })
         .await
-        .map(|message| encoded::answer(message, self.common.calls.token()))
+        .map(|message| encoded::answer(message, self.common.answers.token()))
     }
 
     async fn check_plugin_configuration(
