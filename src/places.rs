@@ -18,6 +18,16 @@ struct Size {
     surplus: usize,
 }
 
+impl Size {
+    /// Ends a place that was left, if there is one too many. Whoever takes a place asks too:
+    /// one that was given to a waiter is left without asking when the waiter gives up.
+    fn end_surplus(&mut self) -> bool {
+        let is_surplus = self.surplus > 0;
+        self.surplus -= usize::from(is_surplus);
+        is_surplus
+    }
+}
+
 /// One place; dropping it frees the place, if it still exists.
 #[derive(Debug)]
 pub struct Place(Arc<Places>);
@@ -63,22 +73,34 @@ impl Places {
 
     /// True if a place is free.
     pub(crate) fn has_free(&self) -> bool {
-        self.free.available_permits() > 0
+        let size = self.size();
+        self.free.available_permits() > size.surplus
     }
 
-    /// A place, if one is free at once.
-    pub(crate) fn try_take(self: &Arc<Self>) -> Option<Place> {
-        self.free.try_acquire().ok()?.forget();
-        Some(Place(Arc::clone(self)))
+    /// A place, if one is free at once; otherwise the limit that refuses it.
+    pub(crate) fn try_take(self: &Arc<Self>) -> Result<Place, usize> {
+        // The limit does not change in between.
+        let mut size = self.size();
+        while let Ok(permit) = self.free.try_acquire() {
+            permit.forget();
+            if !size.end_surplus() {
+                return Ok(Place(Arc::clone(self)));
+            }
+        }
+        Err(size.limit)
     }
 
     /// Waits for a place, in the order of arrival.
     pub(crate) async fn take(self: &Arc<Self>) -> Place {
-        // The semaphore is never closed.
-        if let Ok(permit) = self.free.acquire().await {
-            permit.forget();
+        loop {
+            // The semaphore is never closed.
+            if let Ok(permit) = self.free.acquire().await {
+                permit.forget();
+            }
+            if !self.size().end_surplus() {
+                return Place(Arc::clone(self));
+            }
         }
-        Place(Arc::clone(self))
     }
 
     fn size(&self) -> MutexGuard<'_, Size> {
@@ -89,9 +111,7 @@ impl Places {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut size = self.0.size();
-        if size.surplus > 0 {
-            size.surplus -= 1;
-        } else {
+        if !size.end_surplus() {
             self.0.free.add_permits(1);
         }
     }
@@ -107,7 +127,7 @@ mod tests {
     #[tokio::test]
     async fn taken_places_that_are_too_many_end_first() {
         let places = Places::new(3);
-        let mut taken: Vec<_> = (0..3).filter_map(|_| places.try_take()).collect();
+        let mut taken: Vec<_> = (0..3).filter_map(|_| places.try_take().ok()).collect();
         let mut waiting = Box::pin(places.take());
         assert!(poll_once(waiting.as_mut()).await.is_pending());
         places.resize(|_| 1);
@@ -129,21 +149,53 @@ mod tests {
             assert!(poll_once(one.as_mut()).await.is_pending());
         }
         places.resize(|limit| limit + 2);
-        assert!(places.try_take().is_none());
+        assert!(places.try_take().is_err());
         let [first, second, third] = &mut waiting;
         let served = [poll_once(first.as_mut()).await, poll_once(second.as_mut()).await];
         assert!(served.iter().all(Poll::is_ready));
         assert!(poll_once(third.as_mut()).await.is_pending());
     }
 
+    #[tokio::test]
+    async fn a_place_that_a_waiter_leaves_may_be_one_too_many() {
+        let places = Places::new(2);
+        let mut taken: Vec<_> = (0..2).filter_map(|_| places.try_take().ok()).collect();
+        let mut waiting = Box::pin(places.take());
+        assert!(poll_once(waiting.as_mut()).await.is_pending());
+        // The waiter has the place of the first one, and does not know it yet.
+        taken.pop();
+        places.resize(|_| 1);
+        drop(waiting);
+        assert!(!places.has_free());
+        assert_eq!(places.try_take().unwrap_err(), 1);
+        let mut next = Box::pin(places.take());
+        assert!(poll_once(next.as_mut()).await.is_pending());
+        taken.pop();
+        assert!(poll_once(next.as_mut()).await.is_ready());
+    }
+
+    #[tokio::test]
+    async fn a_waiter_whose_place_is_one_too_many_goes_on_waiting() {
+        let places = Places::new(2);
+        let mut taken: Vec<_> = (0..2).filter_map(|_| places.try_take().ok()).collect();
+        let mut waiting = Box::pin(places.take());
+        assert!(poll_once(waiting.as_mut()).await.is_pending());
+        taken.pop();
+        places.resize(|_| 1);
+        assert!(poll_once(waiting.as_mut()).await.is_pending());
+        assert_eq!(places.taken(), 1);
+        taken.pop();
+        assert!(poll_once(waiting.as_mut()).await.is_ready());
+    }
+
     #[test]
     fn a_number_that_comes_back_adds_no_place() {
         let places = Places::new(2);
-        let mut taken: Vec<_> = (0..2).filter_map(|_| places.try_take()).collect();
+        let mut taken: Vec<_> = (0..2).filter_map(|_| places.try_take().ok()).collect();
         for limit in [1, 2, 1, Places::UNLIMITED, 2] {
             places.resize(|_| limit);
         }
-        assert!(places.try_take().is_none());
+        assert_eq!(places.try_take().unwrap_err(), 2);
         taken.pop();
         assert_eq!((places.taken(), places.limit()), (1, 2));
         assert!(places.has_free());

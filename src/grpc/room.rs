@@ -49,7 +49,7 @@ impl Room {
 
     /// A place, if there is one at once.
     pub(super) fn try_enter(&self) -> Option<Place> {
-        self.places.try_take()
+        self.places.try_take().ok()
     }
 
     /// Waits for a place.

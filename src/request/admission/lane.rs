@@ -59,17 +59,18 @@ impl Lane {
         max_waiting: usize,
         wait: &Deadline,
     ) -> Result<Place, NoPermit> {
-        if let Some(place) = self.places.try_take() {
-            return Ok(place);
-        }
+        let refused = match self.places.try_take() {
+            Ok(place) => return Ok(place),
+            Err(limit) => limit,
+        };
         let waiter = Waiter::new([&self.waiting, &self.all_waiting]);
         let [own, all] = waiter.numbers;
         if own > max_waiting || (all > max_waiting && own > 1) {
-            let own = Some(own - 1);
-            return Err(NoPermit::Full { obstacle: self.obstacle(), waiting: max_waiting, own });
+            let (obstacle, own) = (self.obstacle(refused), Some(own - 1));
+            return Err(NoPermit::Full { obstacle, waiting: max_waiting, own });
         }
         let place = wait.limit(self.place(newest.clone())).await;
-        place.map_err(|passed| NoPermit::Deadline { obstacle: self.obstacle(), passed })
+        place.map_err(|passed| NoPermit::Deadline { obstacle: self.obstacle(refused), passed })
     }
 
     /// Waits for a place. A changed limit counts at once.
@@ -84,8 +85,13 @@ impl Lane {
         }
     }
 
-    fn obstacle(&self) -> Obstacle {
-        Obstacle::Own { limit: self.places.limit(), plugin: self.plugin.clone() }
+    /// The present limit, or the one that `refused` the request if there is none any more.
+    fn obstacle(&self, refused: usize) -> Obstacle {
+        let limit = match self.places.limit() {
+            Places::UNLIMITED => refused,
+            present => present,
+        };
+        Obstacle::Own { limit, plugin: self.plugin.clone() }
     }
 
     /// True if no request holds a place, waits, or is about to enter: each of them holds
