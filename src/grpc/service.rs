@@ -111,8 +111,11 @@ impl PluginService {
             result = running => result,
             () = cut_off.cancelled() => Err(CallError::CutOff),
         };
-        // A refused request does not wait while the rest of its archive arrives.
-        call.context.progress.finish();
+        // A refused request does not wait while the rest of its archive arrives. The command
+        // of one that is cut off is killed: its phase lasts until it is counted.
+        if !matches!(result, Err(CallError::CutOff)) {
+            call.context.progress.finish();
+        }
         inbound.drain_until(drains, cut_off).await;
         call.end(result)
     }

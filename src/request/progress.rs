@@ -130,11 +130,11 @@ impl Progress {
     #[must_use]
     pub fn runs_command(&self) -> bool {
         // Discovery by names has no UID.
-        let is_command = |phase: &Phase| match phase {
+        let is_command = |phase| match phase {
             Phase::Init | Phase::Generate | Phase::Discover | Phase::Parameters => true,
             Phase::Queue | Phase::Receive | Phase::Split => false,
         };
-        self.uid.is_some() && self.phase().as_ref().is_some_and(is_command)
+        self.uid.is_some() && self.current.is_some_and(|(phase, _)| is_command(phase))
     }
 
     /// The largest used fraction of each limit that was measured.
@@ -170,5 +170,21 @@ impl Progress {
         if let Some(trace) = &mut self.trace {
             trace.leave();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_command_runs_once_the_last_phase_has_ended() {
+        let mut progress = Progress { uid: Some(1000), ..Progress::default() };
+        progress.enter(Phase::Receive);
+        assert!(!progress.runs_command());
+        progress.enter(Phase::Generate);
+        assert!(progress.runs_command());
+        progress.finish();
+        assert_eq!((progress.phase(), progress.runs_command()), (Some(Phase::Generate), false));
     }
 }
