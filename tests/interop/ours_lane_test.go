@@ -10,6 +10,9 @@ import (
 	"cmp-supervisor/tests/interop/internal/plugin"
 	"cmp-supervisor/tests/interop/internal/sut"
 	"cmp-supervisor/tests/interop/internal/tree"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // atOnceWithin is the time limit on a busy machine for an answer that waits for
@@ -72,6 +75,7 @@ func limited(n int) plugin.Definition {
 }
 
 func TestOursSharesThePlacesOfAPluginWhoseLimitChanges(t *testing.T) {
+	const explanation, attempts = "the limit is 1 request of plugin limited at a time", 5
 	d, probe := limited(1), kindly("probe", "Probe")
 	s := ours(t, d)
 	begin := func() (mark string, end context.CancelFunc) {
@@ -99,8 +103,16 @@ func TestOursSharesThePlacesOfAPluginWhoseLimitChanges(t *testing.T) {
 	}
 	appears(t, s, probe)
 	for _, when := range []string{"while two run", "while one runs"} {
-		_, err := s.dial(t, d).Generate(within(t, 3*time.Second), repositoryOf(t, tree.Files{"x": "x"}))
-		if err == nil || !strings.Contains(err.Error(), "the limit is 1 request of plugin limited at a time") {
+		var err error
+		for range attempts {
+			_, err = s.dial(t, d).Generate(within(t, 3*time.Second), repositoryOf(t, tree.Files{"x": "x"}))
+			t.Logf("%s: %v", when, err)
+			if status.Code(err) != codes.DeadlineExceeded || strings.Contains(err.Error(), explanation) {
+				break
+			}
+			// On a busy machine, the client's own clock may be first.
+		}
+		if err == nil || !strings.Contains(err.Error(), explanation) {
 			t.Errorf("%s: expected a third request to wait for its place, got %v", when, err)
 		}
 		end()
