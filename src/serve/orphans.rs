@@ -13,8 +13,12 @@ pub(super) async fn collect() {
     }
     match signal(SignalKind::child()) {
         Ok(mut ended) => {
-            while ended.recv().await.is_some() {
+            // The first ones may have ended before.
+            loop {
                 while let Ok(Some(_orphan)) = wait(WaitOptions::NOHANG) {}
+                if ended.recv().await.is_none() {
+                    return;
+                }
             }
         }
         Err(error) => warn!(%error, "processes that lose their parent are not collected"),

@@ -10,6 +10,7 @@ mod files;
 mod kubelet;
 pub(crate) mod loaded;
 mod mounts;
+mod orphans;
 mod probe;
 mod reader;
 pub(crate) mod server;

@@ -73,6 +73,19 @@ fn a_reload_in_the_first_moments_does_not_end_it() {
 }
 
 #[test]
+fn signals_for_profiles_do_not_end_it() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    let mut server = folders.serve();
+    for signal in [Signal::USR1, Signal::USR2] {
+        server.signal(signal);
+        assert_eq!(connect(&folders.socket("a")), Fate::Served);
+    }
+    server.signal(Signal::TERM);
+    assert_eq!(server.ends(), Some(0));
+}
+
+#[test]
 fn sockets_are_removed_although_the_hidden_directory_was() {
     let folders = Folders::new();
     for plugin in ["gone", "stays"] {
