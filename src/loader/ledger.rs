@@ -4,7 +4,7 @@
 mod tests;
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry as Slot},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry as Slot},
     ffi::OsStr,
     path::Path,
     sync::Arc,
@@ -63,19 +63,25 @@ impl Ledger {
 
     /// Updates the ledger with the readings of all files. Returns the definitions
     /// to serve and the errors. If two places define the same plugin, the one
-    /// that already has the name keeps it.
+    /// that already has the name keeps it while it is valid.
     pub(crate) fn take(
         &mut self,
         files: impl Iterator<Item = (String, Vec<Reading>)>,
     ) -> (Catalog, Vec<Problem>) {
-        let before = std::mem::take(&mut self.good);
+        let check = |reading| self.check_isolation(reading);
+        let files: Vec<(_, Vec<_>)> = files
+            .map(|(file, readings)| (file, readings.into_iter().map(check).collect()))
+            .collect();
+        let mut before = std::mem::replace(&mut self.good, valid(&files));
+        // A definition that moved replaces its old copy, which a broken text may still keep.
+        let plugins: BTreeSet<_> = self.good.values().map(|entry| &entry.definition.name).collect();
+        before.retain(|_, old| !plugins.contains(&old.definition.name));
         let mut problems = Vec::new();
         let mut names = Vec::new();
         self.defined = 0;
         for (file, readings) in files {
             names.push(file.clone());
             for reading in readings {
-                let reading = self.check_isolation(reading);
                 let stale = self.keep(&file, &reading, &before);
                 if reading.is_doubtful && !stale {
                     continue;
@@ -125,13 +131,10 @@ impl Ledger {
         }
     }
 
-    /// Stores a valid definition. For an invalid part of a file, keeps the last
-    /// good definitions in it; returns true if there are any.
+    /// For an invalid part of a file, keeps the last good definitions in it; returns
+    /// true if there are any.
     fn keep(&mut self, file: &str, reading: &Reading, before: &BTreeMap<Location, Entry>) -> bool {
-        if let Some(definition) = &reading.definition {
-            let definition = Arc::new(definition.clone());
-            let entry = Entry { definition, name_region: reading.name_region, stale: false };
-            self.good.insert((file.to_owned(), reading.place.clone()), entry);
+        if reading.definition.is_some() {
             return false;
         }
         let is_inside = |name: &str, place: &Place| name == file && reading.place.holds(place);
@@ -151,15 +154,10 @@ impl Ledger {
             match owners.entry(name.clone()) {
                 Slot::Vacant(vacant) => drop(vacant.insert(newcomer)),
                 Slot::Occupied(mut owner) => {
-                    let (holder, held) = *owner.get();
-                    // A definition that moved within its file replaces its old copy, which
-                    // may still be kept when the moved one becomes invalid.
-                    let is_moved = holder.0 == location.0 && (held.stale || entry.stale);
                     let has_it = self.owners.get(name) == Some(location);
-                    let wins =
-                        if is_moved && held.stale != entry.stale { !entry.stale } else { has_it };
-                    let loser = if wins { owner.insert(newcomer) } else { newcomer };
-                    if !is_moved {
+                    let loser = if has_it { owner.insert(newcomer) } else { newcomer };
+                    // The text of a kept copy is gone, so nobody can rename it.
+                    if !entry.stale {
                         problems.push(duplicate(loser, *owner.get()));
                     }
                 }
@@ -170,6 +168,17 @@ impl Ledger {
             owners.into_iter().map(|(name, (location, _))| (name, location.clone())).collect();
         catalog
     }
+}
+
+/// The valid definitions of files.
+fn valid(files: &[(String, Vec<Reading>)]) -> BTreeMap<Location, Entry> {
+    let all = files.iter().flat_map(|(file, readings)| readings.iter().map(move |one| (file, one)));
+    let entry = |(file, reading): (&String, &Reading)| {
+        let definition = Arc::new(reading.definition.clone()?);
+        let entry = Entry { definition, name_region: reading.name_region, stale: false };
+        Some(((file.clone(), reading.place.clone()), entry))
+    };
+    all.filter_map(entry).collect()
 }
 
 fn readings(source: Source) -> (String, Vec<Reading>) {

@@ -183,6 +183,52 @@ fn a_kept_copy_of_a_definition_that_moved_is_no_second_plugin() {
     }
 }
 
+#[test]
+fn a_valid_definition_replaces_the_kept_copy_in_another_file() {
+    let text = |file: &str, text: &str| Source {
+        name: file.into(),
+        text: Ok(text.into()),
+        extent: Extent::All,
+    };
+    let all = ["a", "b", "c"].map(plugin).join("---\n");
+    for rest in ["", "# moved\n", "404: Not Found\n"] {
+        let mut ledger = ledger();
+        ledger.update(vec![text("all.yaml", &all)]);
+        let files = |command| {
+            let moved = ["a", "b", "c"].map(|name| source(&format!("{name}.yaml"), name, command));
+            [text("all.yaml", rest)].into_iter().chain(moved).collect::<Vec<_>>()
+        };
+        for command in ["w", "z"] {
+            let (catalog, problems) = ledger.update(files(command));
+            let expected = ["a", "b", "c"].map(|name| format!("{name}:{command}"));
+            assert_eq!(commands(&catalog), expected, "{rest}");
+            let told: Vec<_> = problems.iter().map(|one| (one.file.as_str(), one.stale)).collect();
+            assert_eq!(told, [("all.yaml", false)], "{rest}: {problems:?}");
+        }
+        // The copy does not return when the definition is removed.
+        let left = ledger.update(files("z").into_iter().take(3).collect()).0;
+        assert_eq!(commands(&left), ["a:z", "b:z"], "{rest}");
+    }
+}
+
+#[test]
+fn the_owner_of_a_name_keeps_it_while_it_is_valid() {
+    let mut ledger = ledger();
+    let other = || source("b.yaml", "same", "z");
+    let mut served = |a: Source, b: Source| {
+        let (catalog, problems) = ledger.update(vec![a, b]);
+        let codes: Vec<_> = problems.iter().map(|one| (one.file.clone(), one.stale)).collect();
+        (commands(&catalog).concat(), codes)
+    };
+    let told = |file: &str, stale| vec![(file.to_owned(), stale)];
+    let valid = || source("a.yaml", "same", "x");
+    assert_eq!(served(valid(), other()), ("same:x".into(), told("b.yaml", false)));
+    assert_eq!(served(broken("a.yaml"), other()), ("same:z".into(), told("a.yaml", false)));
+    assert_eq!(served(valid(), other()), ("same:z".into(), told("a.yaml", false)));
+    assert_eq!(served(valid(), broken("b.yaml")), ("same:x".into(), told("b.yaml", false)));
+    assert_eq!(served(broken("a.yaml"), broken("b.yaml")).0, "same:x");
+}
+
 /// A definition in one line.
 const OTHER: &str =
     "{kind: ConfigManagementPlugin, metadata: {name: b}, spec: {generate: {command: [x]}}}";
