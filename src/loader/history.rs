@@ -52,8 +52,8 @@ impl History {
             let known = before.remove(name).filter(|_| is_same);
             let (generation, loaded_at) = known
                 .map_or((state.generation, SystemTime::now()), |o| (o.generation, o.loaded_at));
-            let (file, place) = (file.to_owned(), place.clone());
-            let origin = Origin { file, place, generation, loaded_at, digest };
+            let (file, place, is_stale) = (file.to_owned(), place.clone(), ledger.is_stale(name));
+            let origin = Origin { file, place, is_stale, generation, loaded_at, digest };
             state.origins.insert(name.clone(), origin);
         }
         state.desired = desired;

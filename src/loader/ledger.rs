@@ -75,7 +75,9 @@ impl Ledger {
         let mut before = std::mem::replace(&mut self.good, valid(&files));
         // A definition that moved replaces its old copy, which a broken text may still keep.
         let plugins: BTreeSet<_> = self.good.values().map(|entry| &entry.definition.name).collect();
-        before.retain(|_, old| !plugins.contains(&old.definition.name));
+        before.retain(|location, old| {
+            !self.good.contains_key(location) && !plugins.contains(&old.definition.name)
+        });
         let mut problems = Vec::new();
         let mut names = Vec::new();
         self.defined = 0;
@@ -106,6 +108,12 @@ impl Ledger {
     /// The file and the place that define a plugin.
     pub(crate) fn owner(&self, name: &PluginName) -> Option<(&str, &Place)> {
         self.owners.get(name).map(|(file, place)| (file.as_str(), place))
+    }
+
+    /// True if a plugin is served by its last good definition.
+    pub(super) fn is_stale(&self, name: &PluginName) -> bool {
+        let entry = self.owners.get(name).and_then(|owner| self.good.get(owner));
+        entry.is_some_and(|entry| entry.stale)
     }
 
     /// Number of definitions in the last update, including invalid ones.

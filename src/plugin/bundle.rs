@@ -120,30 +120,33 @@ impl Bundle {
             }
             let Some(text) = passage.text.get(range.clone()) else { continue };
             let passage = Passage { text, base: passage.base + range.start, ..passage.clone() };
-            // Only the last document can be cut off.
-            let part = if number == last { Part::Rest(number) } else { Part::Document(number) };
-            let faulty = place.with(part);
+            let here = place.with(Part::Document(number));
+            let rest = place.rest_from(&here);
+            let known = self.readings.len();
             match Document::new(&passage) {
                 Ok(document) => {
-                    self.document(&document, &place.with(Part::Document(number)), depth);
+                    self.document(&document, &here, depth);
                     let value_kind = ValueKind::of(&document.value);
                     if value_kind == ValueKind::Plugin {
                         definitions += 1;
                         self.note_several(definitions);
-                        self.move_invalid(faulty);
                     } else if value_kind == ValueKind::Unfinished
                         && depth == Depth::File
                         && number == last
                     {
-                        self.doubt(document.read(faulty, &[], &document.value));
+                        self.doubt(document.read(rest, &[], &document.value));
                     }
                 }
                 Err(fault) => {
                     self.documents += 1;
                     self.has_definition |= mentions_kind(text);
-                    let reading = broken(&fault, &passage, faulty);
+                    let reading =
+                        broken(&fault, &passage, if number == last { rest } else { here });
                     if is_ours { self.push(reading) } else { self.doubt(reading) }
                 }
+            }
+            if number == last {
+                self.may_be_cut_off(known, place);
             }
         }
     }
@@ -215,10 +218,17 @@ impl Bundle {
         }
     }
 
-    /// Sets the place of the last reading if it is invalid.
-    fn move_invalid(&mut self, place: Place) {
-        if let Some(reading) = self.readings.last_mut().filter(|last| last.definition.is_none()) {
-            reading.place = place;
+    /// The text at `place` may be cut off in its last document, to which the readings from
+    /// `known` on belong. If the last of them in the text is invalid, it includes the rest.
+    fn may_be_cut_off(&mut self, known: usize, place: &Place) {
+        let added = self.readings.iter_mut().skip(known);
+        // The keys of a `ConfigMap` are not read in the order of the text.
+        let region = |reading: &&mut Reading| {
+            let first = reading.diagnostics.first().and_then(|diagnostic| diagnostic.region);
+            reading.name_region.max(first)
+        };
+        if let Some(last) = added.max_by_key(region).filter(|last| last.definition.is_none()) {
+            last.place = place.rest_from(&last.place);
         }
     }
 

@@ -29,17 +29,26 @@ impl Place {
         Self(self.0.iter().cloned().chain([part]).collect())
     }
 
-    /// True if `inner` is this place or inside it.
+    /// `inner`, which is in a document of this text, and all of the text from this
+    /// document on.
+    #[must_use]
+    pub(super) fn rest_from(&self, inner: &Self) -> Self {
+        let part = |(index, part): (usize, &Part)| match part {
+            Part::Document(document) if index == self.0.len() => Part::Rest(*document),
+            Part::Document(_) | Part::Rest(_) | Part::Item(_) | Part::Key(_) => part.clone(),
+        };
+        Self(inner.0.iter().enumerate().map(part).collect())
+    }
+
+    /// True if `inner` is this place or inside it, or in the rest that this place includes.
     #[must_use]
     pub fn holds(&self, inner: &Self) -> bool {
-        let holds = |part: &Part, inner: &Part| match (part, inner) {
-            (Part::Rest(first), Part::Document(document)) => document >= first,
-            (Part::Document(_) | Part::Rest(_) | Part::Item(_) | Part::Key(_), inner) => {
-                part == inner
-            }
-        };
-        let mut parts = self.0.iter().zip(&inner.0);
-        self.0.len() <= inner.0.len() && parts.all(|(part, inner)| holds(part, inner))
+        let mut parts = self.0.iter().zip(&inner.0).skip_while(|(part, inner)| part == inner);
+        match parts.next() {
+            Some((Part::Rest(first), Part::Document(document))) => document >= first,
+            Some(_) => false,
+            None => self.0.len() <= inner.0.len(),
+        }
     }
 
     /// The key of the `ConfigMap` that it is in, with the place of this key.
@@ -95,5 +104,8 @@ mod tests {
         let held = [1, 2, 3].map(|number| rest.holds(&document(number).with(Part::Item(0))));
         assert_eq!(held, [false, true, true]);
         assert!(!rest.holds(&key) && Place::default().holds(&rest));
+        let all = Place::default().rest_from(&rest);
+        assert_eq!(all.to_string(), "data[a.yaml], document 2");
+        assert!(all.holds(&key) && all.holds(&Place::default().with(Part::Document(2))));
     }
 }

@@ -14,6 +14,8 @@ pub struct Origin {
     pub file: String,
     /// The part of the file.
     pub place: Place,
+    /// True if the text there is not valid now.
+    pub is_stale: bool,
     /// The generation in which the definition last changed; see
     /// [`super::State::generation`].
     pub generation: u64,
@@ -28,10 +30,9 @@ pub struct Origin {
 pub struct Digest(pub(crate) [u8; 32]);
 
 impl Origin {
-    /// True if the problem concerns this definition, or a part of the file that
-    /// contains it.
+    /// True if the problem is the reason why this definition is stale.
     pub(super) fn is_in(&self, problem: &Problem) -> bool {
-        self.file == problem.file && problem.place.holds(&self.place)
+        self.is_stale && self.file == problem.file && problem.place.holds(&self.place)
     }
 }
 

@@ -18,6 +18,7 @@ fn state() -> State {
     let origin = |name: &PluginName| Origin {
         file: format!("{name}.yaml"),
         place: Place::default(),
+        is_stale: name.as_str() == "stale",
         generation: 2,
         loaded_at: SystemTime::UNIX_EPOCH,
         digest: Digest::default(),
@@ -72,6 +73,7 @@ fn the_summary_has_the_documented_fields() {
     let origin = Origin {
         file: "a.yaml".to_owned(),
         place: Place::default(),
+        is_stale: false,
         generation: 1,
         loaded_at: SystemTime::UNIX_EPOCH,
         digest: Digest([0xab; 32]),

@@ -1,5 +1,7 @@
 //! Keeping, removing and replacing definitions.
 
+mod container;
+
 use super::*;
 
 fn source(file: &str, name: &str, command: &str) -> Source {
