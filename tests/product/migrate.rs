@@ -5,6 +5,7 @@ mod check;
 mod definitions;
 mod images;
 pub(crate) mod result;
+mod start;
 mod strange;
 mod variables;
 mod volumes;

@@ -5,7 +5,7 @@ use std::{fs, process::Command};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::result::{fixture, migrated, output};
+use super::result::{fixture, migrated, of, output};
 use crate::{
     documents::documents,
     skip::skip,
@@ -96,4 +96,22 @@ fn an_object_keeps_other_values() {
     let all = migrated(&[], &object(RELEASE));
     let expected = json!({"create": false, "plugins": {}});
     assert_eq!(all.documents[0].pointer("/spec/values/configs/cmp"), Some(&expected));
+}
+
+#[test]
+fn the_chart_gives_the_token_unless_told_otherwise() {
+    let token = "the token of the service account is mounted";
+    assert!(of("chart.yaml", &[]).report.contains(token));
+    let text = fs::read_to_string(fixture("chart.yaml")).unwrap();
+    let text = text.replace("  replicas: 2\n", "  automountServiceAccountToken: false\n");
+    assert!(!migrated(&[], &text).report.contains(token));
+}
+
+#[test]
+fn definitions_of_the_chart_without_a_sidecar_stay() {
+    let more = "plugins:\n      avp: {generate: {command: [a]}}\n";
+    let text = fs::read_to_string(fixture("chart.yaml")).unwrap();
+    let result = migrated(&[], &text.replacen("plugins:\n", more, 1));
+    let removed = json!({"plugins": {"avp-kustomize": null, "avp-list": null}});
+    assert_eq!(result.documents[0]["configs"]["cmp"], removed);
 }

@@ -42,8 +42,57 @@ fn definitions_in_binary_data_are_found() {
 }
 
 #[test]
-fn a_quoted_flag_in_a_script_counts() {
-    let start = "args: [sh, -c, 'exec argocd-cmp-server --loglevel \"debug\"']";
-    let result = told(&[("a", start)], &[]);
-    assert_eq!(result.sidecar()["args"], json!(["serve", "--log-level=debug", "--isolation=uid"]));
+fn a_config_map_in_use_is_not_replaced() {
+    let text = TWO.replace("name: definitions", "name: argocd-cmp-plugins");
+    let error = refused(&text, &[]);
+    assert!(
+        error.contains("ConfigMap `argocd-cmp-plugins`") && error.contains("--config-map"),
+        "{error}"
+    );
+    migrated(&["--config-map", "new"], &text);
+}
+
+#[test]
+fn definitions_from_elsewhere_are_refused_with_their_source() {
+    let volume = "{name: definitions, configMap: {name: definitions}}";
+    for (source, expected) in [
+        ("{name: definitions, secret: {secretName: d}}", "the volume `definitions` (secret)"),
+        ("{name: definitions, persistentVolumeClaim: {claimName: d}}", "(persistentVolumeClaim)"),
+        ("{name: other, emptyDir: {}}", "the volume `definitions`, which is not in the input"),
+    ] {
+        let error = refused(&TWO.replace(volume, source), &[]);
+        assert!(
+            error.contains("container `a`: /home/argocd/cmp-server/config/plugin.yaml comes from"),
+            "{error}"
+        );
+        assert!(error.contains(expected) && error.contains("--definition a=FILE"), "{error}");
+    }
+    let error = refused(TWO, &["--definition", "c=/dev/null"]);
+    assert!(error.contains("no sidecar is named `c`: expected one of a, b"), "{error}");
+}
+
+#[test]
+fn definitions_are_found_in_directories_and_projected_volumes() {
+    let file = "mountPath: /home/argocd/cmp-server/config/plugin.yaml, subPath: a.yaml";
+    let directory = "mountPath: /home/argocd/cmp-server/config, subPath: x";
+    let volume = "{name: definitions, configMap: {name: definitions}}";
+    let items = "{name: definitions, configMap: {name: definitions, items: \
+                 [{key: a.yaml, path: x/plugin.yaml}, {key: b.yaml, path: b.yaml}]}}";
+    let result = migrated(&[], &TWO.replace(file, directory).replace(volume, items));
+    assert_eq!(result.definition("a.yaml")["metadata"]["name"], "a");
+    let projected = "{name: definitions, projected: {sources: [{configMap: {name: other}}, \
+                     {configMap: {name: definitions}}, {secret: {name: s}}]}}";
+    let result = migrated(&[], &TWO.replace(volume, projected));
+    assert_eq!(result.definitions().len(), 2);
+}
+
+#[test]
+fn a_config_map_that_is_still_mounted_is_not_to_be_deleted() {
+    assert!(
+        migrated(&[], TWO)
+            .report
+            .contains("later, delete the ConfigMaps of the old sidecars: definitions")
+    );
+    let env = "envFrom: [{configMapRef: {name: definitions}}]";
+    assert!(!told(&[("a", env)], &[]).report.contains("later, delete"));
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use super::result::{Migrated, fixture, migrated, of, refused};
+use super::result::{Migrated, fixture, migrated, refused};
 
 /// Two plugins. Comments are places for more lines.
 pub(super) const TWO: &str = "
@@ -89,75 +89,6 @@ fn every_field_without_a_counterpart_is_named() {
     let usual =
         "securityContext: {runAsNonRoot: true, runAsUser: 999, capabilities: {drop: [ALL]}}";
     assert!(!told(&[("a", usual)], &[]).report.contains("securityContext."));
-}
-
-#[test]
-fn credentials_in_the_start_of_a_sidecar_are_not_told() {
-    for (command, told) in [
-        ("[/entry.sh, --token, hunter22]", "instead of /entry.sh --token ***: "),
-        (
-            "[sh, -c, 'export A_PASSWORD=hunter22; exec argocd-cmp-server']",
-            "definition: export A_PASSWORD=***; exec argocd-cmp-server",
-        ),
-    ] {
-        let text = TWO.replacen("[/var/run/argocd/argocd-cmp-server]", command, 1);
-        let report = migrated(&[], &text).report;
-        assert!(report.contains(told) && !report.contains("hunter22"), "{report}");
-    }
-}
-
-#[test]
-fn an_entrypoint_that_is_not_visible_is_named() {
-    for command in [
-        "/entry.sh, now",
-        "env, A=b, argocd-cmp-server",
-        "sh, -c, '. /x; exec \"$@\"', sh, argocd-cmp-server",
-    ] {
-        let start = format!("[{command}]");
-        let text = TWO.replacen("[/var/run/argocd/argocd-cmp-server]", &start, 1);
-        let report = migrated(&[], &text).report;
-        let words = command.replace([',', '\''], "");
-        let told = format!("plugin `a`: cmp-supervisor is started instead of {words}: ");
-        assert!(report.contains(&told), "no {told} in {report}");
-        assert!(!report.contains("plugin `b`: cmp-supervisor is started"), "{report}");
-    }
-}
-
-#[test]
-fn flags_in_a_script_count() {
-    let script = "[sh, -c, exec /var/run/argocd/argocd-cmp-server --loglevel debug]";
-    let text = TWO.replacen("[/var/run/argocd/argocd-cmp-server]", script, 1);
-    let result = migrated(&[], &text);
-    assert_eq!(result.sidecar()["args"], json!(["serve", "--log-level=debug", "--isolation=uid"]));
-    assert!(!result.report.contains("runs a script"), "{}", result.report);
-    let more = script.replace("exec", "cp /a /b &&");
-    let report = migrated(
-        &[],
-        &text.replacen(script, &format!("[sh, -c, \"{}]", &more[9..].replace(']', "\"")), 1),
-    )
-    .report;
-    assert!(report.contains("plugin `a`: its sidecar runs a script"), "{report}");
-}
-
-#[test]
-fn settings_of_the_log_are_resolved_or_reported() {
-    let told = |flag: &str, variable: &str, expected: &[&str]| {
-        told(&[("a", &format!("args: [{flag}]\n          env: [{variable}]"))], expected)
-    };
-    let result = told("--loglevel=$(LEVEL)", "{name: LEVEL, value: Debug}", &[]);
-    assert_eq!(result.sidecar()["args"][1], "--log-level=debug");
-    assert!(!result.report.contains("was removed"), "{}", result.report);
-    let from = "{name: LEVEL, valueFrom: {configMapKeyRef: {name: c, key: level}}}";
-    told(
-        "--loglevel=$(LEVEL)",
-        from,
-        &["plugin `a`: --loglevel $(LEVEL) was removed: set --log-level for `cmp-supervisor`"],
-    );
-    told(
-        "--loglevel=info",
-        &from.replace("LEVEL", "ARGOCD_CMP_SERVER_LOGFORMAT"),
-        &["plugin `a`: ARGOCD_CMP_SERVER_LOGFORMAT was removed: set --log-format for"],
-    );
 }
 
 #[test]
@@ -259,69 +190,6 @@ fn objects_that_others_own_are_no_repo_servers_of_their_own() {
 }
 
 #[test]
-fn a_config_map_in_use_is_not_replaced() {
-    let text = TWO.replace("name: definitions", "name: argocd-cmp-plugins");
-    let error = refused(&text, &[]);
-    assert!(
-        error.contains("ConfigMap `argocd-cmp-plugins`") && error.contains("--config-map"),
-        "{error}"
-    );
-    migrated(&["--config-map", "new"], &text);
-}
-
-#[test]
-fn definitions_from_elsewhere_are_refused_with_their_source() {
-    let volume = "{name: definitions, configMap: {name: definitions}}";
-    for (source, expected) in [
-        ("{name: definitions, secret: {secretName: d}}", "the volume `definitions` (secret)"),
-        ("{name: definitions, persistentVolumeClaim: {claimName: d}}", "(persistentVolumeClaim)"),
-        ("{name: other, emptyDir: {}}", "the volume `definitions`, which is not in the input"),
-    ] {
-        let error = refused(&TWO.replace(volume, source), &[]);
-        assert!(
-            error.contains("container `a`: /home/argocd/cmp-server/config/plugin.yaml comes from"),
-            "{error}"
-        );
-        assert!(error.contains(expected) && error.contains("--definition a=FILE"), "{error}");
-    }
-    let error = refused(TWO, &["--definition", "c=/dev/null"]);
-    assert!(error.contains("no sidecar is named `c`: expected one of a, b"), "{error}");
-}
-
-#[test]
-fn definitions_are_found_in_directories_and_projected_volumes() {
-    let file = "mountPath: /home/argocd/cmp-server/config/plugin.yaml, subPath: a.yaml";
-    let directory = "mountPath: /home/argocd/cmp-server/config, subPath: x";
-    let volume = "{name: definitions, configMap: {name: definitions}}";
-    let items = "{name: definitions, configMap: {name: definitions, items: \
-                 [{key: a.yaml, path: x/plugin.yaml}, {key: b.yaml, path: b.yaml}]}}";
-    let result = migrated(&[], &TWO.replace(file, directory).replace(volume, items));
-    assert_eq!(result.definition("a.yaml")["metadata"]["name"], "a");
-    let projected = "{name: definitions, projected: {sources: [{configMap: {name: other}}, \
-                     {configMap: {name: definitions}}, {secret: {name: s}}]}}";
-    let result = migrated(&[], &TWO.replace(volume, projected));
-    assert_eq!(result.definitions().len(), 2);
-}
-
-#[test]
-fn the_chart_gives_the_token_unless_told_otherwise() {
-    let token = "the token of the service account is mounted";
-    assert!(of("chart.yaml", &[]).report.contains(token));
-    let text = fs::read_to_string(fixture("chart.yaml")).unwrap();
-    let text = text.replace("  replicas: 2\n", "  automountServiceAccountToken: false\n");
-    assert!(!migrated(&[], &text).report.contains(token));
-}
-
-#[test]
-fn definitions_of_the_chart_without_a_sidecar_stay() {
-    let more = "plugins:\n      avp: {generate: {command: [a]}}\n";
-    let text = fs::read_to_string(fixture("chart.yaml")).unwrap();
-    let result = migrated(&[], &text.replacen("plugins:\n", more, 1));
-    let removed = json!({"plugins": {"avp-kustomize": null, "avp-list": null}});
-    assert_eq!(result.documents[0]["configs"]["cmp"], removed);
-}
-
-#[test]
 fn a_volume_that_a_json_patch_mounts_elsewhere_stays() {
     let more = "- op: add\n  path: /spec/template/spec/containers/0/volumeMounts/-\n  \
                 value: {name: registry, mountPath: /r}\n";
@@ -337,17 +205,6 @@ fn a_volume_that_a_json_patch_mounts_elsewhere_stays() {
     let registry =
         |result: &Migrated| result.list("volumes").iter().any(|v| v["name"] == "registry");
     assert!(registry(&with(more)) && !registry(&with("")));
-}
-
-#[test]
-fn a_config_map_that_is_still_mounted_is_not_to_be_deleted() {
-    assert!(
-        migrated(&[], TWO)
-            .report
-            .contains("later, delete the ConfigMaps of the old sidecars: definitions")
-    );
-    let env = "envFrom: [{configMapRef: {name: definitions}}]";
-    assert!(!told(&[("a", env)], &[]).report.contains("later, delete"));
 }
 
 #[test]

@@ -1,0 +1,84 @@
+//! The start of sidecars: scripts, entrypoints and flags.
+
+use serde_json::json;
+
+use super::{
+    result::migrated,
+    strange::{TWO, told},
+};
+
+#[test]
+fn credentials_in_the_start_of_a_sidecar_are_not_told() {
+    for (command, told) in [
+        ("[/entry.sh, --token, hunter22]", "instead of /entry.sh --token ***: "),
+        (
+            "[sh, -c, 'export A_PASSWORD=hunter22; exec argocd-cmp-server']",
+            "definition: export A_PASSWORD=***; exec argocd-cmp-server",
+        ),
+    ] {
+        let text = TWO.replacen("[/var/run/argocd/argocd-cmp-server]", command, 1);
+        let report = migrated(&[], &text).report;
+        assert!(report.contains(told) && !report.contains("hunter22"), "{report}");
+    }
+}
+
+#[test]
+fn an_entrypoint_that_is_not_visible_is_named() {
+    for command in [
+        "/entry.sh, now",
+        "env, A=b, argocd-cmp-server",
+        "sh, -c, '. /x; exec \"$@\"', sh, argocd-cmp-server",
+    ] {
+        let start = format!("[{command}]");
+        let text = TWO.replacen("[/var/run/argocd/argocd-cmp-server]", &start, 1);
+        let report = migrated(&[], &text).report;
+        let words = command.replace([',', '\''], "");
+        let told = format!("plugin `a`: cmp-supervisor is started instead of {words}: ");
+        assert!(report.contains(&told), "no {told} in {report}");
+        assert!(!report.contains("plugin `b`: cmp-supervisor is started"), "{report}");
+    }
+}
+
+#[test]
+fn flags_in_a_script_count() {
+    let script = "[sh, -c, exec /var/run/argocd/argocd-cmp-server --loglevel debug]";
+    let text = TWO.replacen("[/var/run/argocd/argocd-cmp-server]", script, 1);
+    let result = migrated(&[], &text);
+    assert_eq!(result.sidecar()["args"], json!(["serve", "--log-level=debug", "--isolation=uid"]));
+    assert!(!result.report.contains("runs a script"), "{}", result.report);
+    let more = script.replace("exec", "cp /a /b &&");
+    let report = migrated(
+        &[],
+        &text.replacen(script, &format!("[sh, -c, \"{}]", &more[9..].replace(']', "\"")), 1),
+    )
+    .report;
+    assert!(report.contains("plugin `a`: its sidecar runs a script"), "{report}");
+}
+
+#[test]
+fn settings_of_the_log_are_resolved_or_reported() {
+    let told = |flag: &str, variable: &str, expected: &[&str]| {
+        told(&[("a", &format!("args: [{flag}]\n          env: [{variable}]"))], expected)
+    };
+    let result = told("--loglevel=$(LEVEL)", "{name: LEVEL, value: Debug}", &[]);
+    assert_eq!(result.sidecar()["args"][1], "--log-level=debug");
+    assert!(!result.report.contains("was removed"), "{}", result.report);
+    let from = "{name: LEVEL, valueFrom: {configMapKeyRef: {name: c, key: level}}}";
+    told(
+        "--loglevel=$(LEVEL)",
+        from,
+        &["plugin `a`: --loglevel $(LEVEL) was removed: set --log-level for `cmp-supervisor`"],
+    );
+    told(
+        "--loglevel=info",
+        &from.replace("LEVEL", "ARGOCD_CMP_SERVER_LOGFORMAT"),
+        &["plugin `a`: ARGOCD_CMP_SERVER_LOGFORMAT was removed: set --log-format for"],
+    );
+}
+
+#[test]
+fn a_quoted_flag_in_a_script_counts() {
+    let start = "args: [sh, -c, 'exec argocd-cmp-server --loglevel \"debug\"']";
+    let result = told(&[("a", start)], &[]);
+    assert_eq!(result.sidecar()["args"], json!(["serve", "--log-level=debug", "--isolation=uid"]));
+}
