@@ -41,6 +41,8 @@ impl Edit {
     /// The text with the new paths.
     pub(super) fn relocate(&self, text: &str) -> String {
         self.moved.iter().fold(text.to_owned(), |text, (old, new)| replace_path(&text, old, new))
+    /// Its own PATH with further directories, before paths are mounted elsewhere.
+    pub(super) path: Option<String>,
     }
 
     /// Gives the commands a variable. `value` takes the place of the container's own value, with

@@ -189,22 +189,44 @@ fn follow(plugin: &mut Plugin, path: &str, new: &str, report: &mut Report) {
     if plugin.sidecar.variables().iter().any(|variable| is_named(text(variable, "value"))) {
         changes.push("its variables were changed; ".to_owned());
     }
-    let own = plugin.sidecar.variable("PATH").unwrap_or_default().split(':');
-    let searched = tools::SEARCHED.map(|at| format!("/{at}"));
-    let mut searched = searched.iter().map(String::as_str).chain(own);
-    let is_beside = |at: &&str| at.len() > 1 && (is_within(path, at) || is_within(at, path));
-    if let Some(directory) = searched.find(is_beside) {
-        let root = new.strip_suffix(path).unwrap_or_default();
-        let directory = format!("{root}{}", trimmed(directory));
-        changes.push(format!("its commands search {directory} for programs first; "));
-        plugin.edit.export("PATH", &format!("{directory}:$PATH"));
-    }
+    changes.extend(search(plugin, path, new));
     report.check(format!(
         "plugin `{}`: {path} is taken in the new container, so its files are at {new}: {}check \
          scripts that its commands call",
         plugin.name,
         changes.concat()
     ));
+}
+
+/// Makes programs be found at the new path, and tells how. A directory in the plugin's own PATH
+/// is named there by its new path anyway.
+fn search(plugin: &mut Plugin, path: &str, new: &str) -> Option<String> {
+    let root = new.strip_suffix(path).unwrap_or_default();
+    let (parent, _) = path.rsplit_once('/')?;
+    let parent = if parent.is_empty() { "/" } else { parent };
+    let own = plugin.sidecar.variable("PATH").map(str::to_owned);
+    if let Some(own) = plugin.edit.path.clone().or(own) {
+        let added = format!("{root}{parent}");
+        let mut places: Vec<_> = own.split(':').collect();
+        let at = places.iter().position(|place| trimmed(place) == parent)?;
+        if places.iter().any(|place| is_within(place, path) || *place == added) {
+            return None;
+        }
+        places.insert(at, &added);
+        plugin.edit.path = Some(places.join(":"));
+        return Some(format!("its PATH has {added} before {parent}; "));
+    }
+    let is_moved = |at: &String| at == parent || is_within(at, path);
+    let moved = tools::SEARCHED.map(|at| format!("/{at}")).into_iter().filter(is_moved);
+    let mut moved: Vec<_> = moved.map(|at| format!("{root}{at}")).collect();
+    let export = plugin.edit.exports.get("PATH");
+    moved.retain(|at| !export.is_some_and(|places| places.split(':').any(|place| place == at)));
+    if moved.is_empty() {
+        return None;
+    }
+    let moved = moved.join(":");
+    plugin.edit.export("PATH", &format!("{moved}:$PATH"));
+    Some(format!("its commands search {moved} for programs first; "))
 }
 
 fn warn_of_readers(kind: VolumeKind, name: &str, path: &str, report: &mut Report) {

@@ -307,7 +307,8 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
                 ));
             }
             if let Some(value) = variable.get("value").and_then(Value::as_str) {
-                let moved = plugin.edit.relocate(value);
+                let own = plugin.edit.path.as_deref().filter(|_| name == PATH);
+                let moved = plugin.edit.relocate(own.unwrap_or(value));
                 set(&mut variable, &["value"], json!(moved));
             }
             match found.iter_mut().find(|shared| shared.name == name) {

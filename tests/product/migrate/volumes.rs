@@ -1,6 +1,6 @@
 //! Volumes that the new container does not have, or has elsewhere.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::strange::told;
 
@@ -17,15 +17,63 @@ fn programs_that_are_mounted_elsewhere_are_found_there() {
     assert_eq!(command[2], "export PATH=\"/cmp-moved/b/usr/local/bin:$PATH\"; exec \"$@\"");
     let first = &result.definition("a.yaml")["spec"]["generate"]["command"];
     assert_eq!(*first, json!(["cat", "a.yaml"]));
-    // The directory comes before the plugin's own PATH, also one that is not usual.
-    let lines = [
-        ("a-mounts", mount("a").replace("/usr/local/bin", "/t")),
-        ("b-mounts", mount("b").replace("/usr/local/bin", "/t")),
-        ("b", "env: [{name: PATH, value: /bin:/t/}]".to_owned()),
-    ];
-    let result = told(&lines.each_ref().map(|(place, line)| (*place, line.as_str())), &[]);
-    let command = &result.definition("b.yaml")["spec"]["generate"]["command"];
-    assert_eq!(command[2], "export PATH=\"/cmp-moved/b/t:$B_PATH\"; exec \"$@\"");
+}
+
+/// The script that sets PATH for `b`, and its PATH in the container, if `a` has other mounts at
+/// these paths, and the report.
+fn moved(paths: &[&str], path: Option<&str>) -> (Value, Option<Value>, String) {
+    let mounts = |key: &str| {
+        let mount = |path: &&str| {
+            format!("- {{name: definitions, mountPath: {path}, subPath: {key}.yaml}}")
+        };
+        paths.iter().map(mount).collect::<Vec<_>>().join("\n            ")
+    };
+    let path =
+        path.map_or("#".to_owned(), |path| format!("env: [{{name: PATH, value: '{path}'}}]"));
+    let (a, b) = (mounts("a"), mounts("b"));
+    let result = told(&[("a-mounts", &a), ("b-mounts", &b), ("b", &path)], &[]);
+    let variables = result.sidecar().get("env").and_then(Value::as_array).into_iter().flatten();
+    let own = variables.clone().find(|variable| variable["name"] == "B_PATH");
+    let script = &result.definition("b.yaml")["spec"]["generate"]["command"][2];
+    (script.clone(), own.map(|variable| variable["value"].clone()), result.report)
+}
+
+#[test]
+fn a_path_of_its_own_is_searched_in_its_order() {
+    for (paths, path, expected) in [
+        (&["/t"][..], "/bin:/t", "/bin:/cmp-moved/b/t"),
+        (&["/t"], "/bin:/t/bin/", "/bin:/cmp-moved/b/t/bin/"),
+        (&["/t"], "/t/a:/bin:/t", "/cmp-moved/b/t/a:/bin:/cmp-moved/b/t"),
+        (&["/t/x"], "/bin:/t/", "/bin:/cmp-moved/b/t:/t/"),
+        (&["/t/x", "/t/y"], "/bin:/t", "/bin:/cmp-moved/b/t:/t"),
+        (&["/t/x/y"], "/bin:/t", "/bin:/t"),
+        (&["/usr/local/bin/x"], "/bin:/t", "/bin:/t"),
+    ] {
+        let (script, own, report) = moved(paths, Some(path));
+        assert_eq!(script, "export PATH=\"$B_PATH\"; exec \"$@\"", "{paths:?} {path}");
+        assert_eq!(own, Some(json!(expected)), "{paths:?} {path}");
+        assert!(!report.contains("for programs first"), "{report}");
+    }
+    let (_, _, report) = moved(&["/t/x"], Some("/bin:/t"));
+    assert!(report.contains("its PATH has /cmp-moved/b/t before /t; check scripts"), "{report}");
+}
+
+#[test]
+fn every_directory_of_programs_that_moves_is_searched_once() {
+    let at = |path: &str| format!("/cmp-moved/b/usr/{path}");
+    let local = format!("{}:{}", at("local/sbin"), at("local/bin"));
+    let all = format!("{local}:{}:{}", at("sbin"), at("bin"));
+    for (paths, expected) in [
+        (&["/usr/local"][..], local),
+        (&["/usr"], all),
+        (&["/usr/local/bin/x", "/usr/local/bin/y"], at("local/bin")),
+        (&["/usr/bin/x", "/usr/local/bin/y"], format!("{}:{}", at("bin"), at("local/bin"))),
+    ] {
+        let (script, own, _) = moved(paths, None);
+        let expected = format!("export PATH=\"{expected}:$PATH\"; exec \"$@\"");
+        assert_eq!((script, own), (json!(expected), None), "{paths:?}");
+    }
+    assert_eq!(moved(&["/opt/x"], None).0, json!(null));
 }
 
 #[test]
