@@ -80,7 +80,8 @@ pub(super) fn replace_path(text: &str, old: &str, new: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(old) {
-        let is_part = goes_on(after) || is_below_another(before);
+        let is_host = old.starts_with('/') && ends_with_scheme(before);
+        let is_part = goes_on(after) || is_below_another(before) || is_host;
         result.push_str(before);
         result.push_str(if is_part { old } else { new });
         rest = after;
@@ -102,6 +103,11 @@ fn is_below_another(before: &str) -> bool {
     !name.is_empty() && !is_option
 }
 
+/// True if a text ends like `https:/`, so that a host follows the next slash.
+fn ends_with_scheme(before: &str) -> bool {
+    before.strip_suffix(":/").is_some_and(|scheme| !scheme.ends_with("file"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +118,8 @@ mod tests {
         assert_eq!(replaced, "/new/a:/new /keys2 /keys.d");
         let longer = "/opt/keys $HOME/keys/a ${DIR}/keys https://host/keys ./keys ~/keys";
         assert_eq!(replace_path(longer, "/keys", "/new"), longer);
+        let hosts = "http://keys:8200 oci://keys/x --url=http://keys 'oci://keys'";
+        assert_eq!(replace_path(hosts, "/keys", "/new"), hosts);
         let whole = replace_path("-I/keys --file=/keys '/keys' file:///keys", "/keys", "/new");
         assert_eq!(whole, "-I/new --file=/new '/new' file:///new");
     }

@@ -258,8 +258,9 @@ fn is_replaced(mount: &Value, plugin: &Plugin) -> bool {
 fn scratch(path: &str, plugin: &mut Plugin, report: &mut Report) {
     let is_there = |v: &&Value| replace_path(text(v, "value"), path, "") != text(v, "value");
     let found = plugin.sidecar.variables().iter().filter(is_there);
-    // Each request has a HOME of its own.
-    let found: Vec<_> = found.filter(|variable| text(variable, "name") != "HOME").collect();
+    // Each request has a HOME and TMPDIR of its own.
+    let is_kept = |name: &str| name != "HOME" && !super::variable::is_own(name);
+    let found: Vec<_> = found.filter(|variable| is_kept(text(variable, "name"))).collect();
     let plugin_name = &plugin.name;
     if found.is_empty() {
         return report.check(format!(
@@ -268,8 +269,7 @@ fn scratch(path: &str, plugin: &mut Plugin, report: &mut Report) {
              spec.sandbox.caches with the tool's variable"
         ));
     }
-    let names = found.iter().filter(|v| !super::variable::is_own(text(v, "name")));
-    let (caches, others): (Vec<&Value>, Vec<_>) = names.partition(|variable| is_cache(variable));
+    let (caches, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|v| is_cache(v));
     if !others.is_empty() {
         let names: Vec<_> = others.iter().map(|variable| text(variable, "name")).collect();
         report.check(format!(

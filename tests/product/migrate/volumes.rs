@@ -112,11 +112,28 @@ fn only_a_directory_of_a_writable_volume_becomes_a_cache() {
         let caches = &result.definition("a.yaml")["spec"]["sandbox"]["caches"];
         assert_eq!(*caches, json!([{"name": "c", "env": "C"}]), "{name}");
     }
-    let home = "env: [{name: HOME, value: /w}]";
-    let lines = [
-        ("a", home),
-        ("a-mounts", "- {name: w, mountPath: /w}"),
-        ("volumes", "- {name: w, emptyDir: {}}"),
-    ];
-    told(&lines, &["the writable volume at /w was removed, because each request has a HOME"]);
+    for env in ["{name: HOME, value: /w}", "{name: HOME, value: /w}, {name: TMPDIR, value: /w/tmp}"]
+    {
+        let env = format!("env: [{env}]");
+        let lines = [
+            ("a", env.as_str()),
+            ("a-mounts", "- {name: w, mountPath: /w}"),
+            ("volumes", "- {name: w, emptyDir: {}}"),
+        ];
+        told(&lines, &["the writable volume at /w was removed, because each request has a HOME"]);
+    }
+}
+
+#[test]
+fn the_host_of_an_address_is_no_path() {
+    let env = "env: [{name: VAULT_ADDR, value: 'http://vault:8200'}]";
+    let mount = "- {name: w, mountPath: /vault}";
+    let volume = "- {name: w, emptyDir: {}}";
+    let removed = "the writable volume at /vault was removed, because each request has a HOME";
+    told(&[("a", env), ("a-mounts", mount), ("volumes", volume)], &[removed]);
+    let mount = |key: &str| format!("- {{name: definitions, mountPath: /vault, subPath: {key}}}");
+    let (a, b) = (mount("a"), mount("b"));
+    let result = told(&[("b", env), ("a-mounts", &a), ("b-mounts", &b)], &[]);
+    let expected = json!([{"name": "VAULT_ADDR", "value": "http://vault:8200"}]);
+    assert_eq!(result.sidecar()["env"], expected);
 }
