@@ -52,10 +52,15 @@ impl Unquoted {
     }
 }
 
-/// True if a command begins with `eval`.
+/// True if a command begins with `eval`, also as the first one of a function. Words in quotes do
+/// not count.
 fn is_eval(command: &[u8]) -> bool {
     let head = String::from_utf8_lossy(command.get(..MAX_HEAD).unwrap_or(command));
-    head.split_whitespace().find(|word| !is_keyword(word)) == Some("eval")
+    let is_closed = |quote| move |word: &&str| word.matches(quote).count() % 2 == 0;
+    let words = head.split_whitespace().take_while(is_closed('"')).take_while(is_closed('\''));
+    let words: Vec<_> = words.collect();
+    let body = words.rsplit(|word| *word == "{").next().unwrap_or_default();
+    body.iter().find(|word| !is_keyword(word)) == Some(&"eval")
 }
 
 /// Findings in a script.
@@ -150,6 +155,8 @@ mod tests {
             ("x \"$(helm $PARAM_A)\"", "$PARAM_A"),
             ("echo a$PARAM_A", "$PARAM_A"),
             ("helm --set a=$PARAM_A", "$PARAM_A"),
+            ("helm ${PARAM_A:+--values $PARAM_A}", "$PARAM_A"),
+            ("helm $PARAM_A+x", "$PARAM_A"),
         ] {
             assert_eq!(unquoted(text), [expected], "{text}");
         }
@@ -166,6 +173,8 @@ mod tests {
             "helm $ARGOCD_APP_NAME",
             "echo '$PARAM_A'",
             "a \"${PARAM_A:-$PARAM_B}\"",
+            "a ${PARAM_A:+--values \"$PARAM_A\"} ${PARAM_A+x}",
+            "A=${PARAM_A:+$PARAM_A}",
             "cat <<EOF\n$PARAM_A\nEOF\n",
             "# $PARAM_A",
         ] {
@@ -194,17 +203,35 @@ mod tests {
             "if x; then A=b eval helm '$y' \"${ARGOCD_ENV_ARGS:-x}\"; fi",
             "x=$(eval \"a; b $ARGOCD_ENV_ARGS\")",
             "eval $ARGOCD_ENV_ARGS",
+            "f() { eval \"$ARGOCD_ENV_ARGS\"; }",
+            "f () { A=b eval \"$ARGOCD_ENV_ARGS\"; }",
+            "f()\n{\n  eval \"$ARGOCD_ENV_ARGS\"\n}",
         ] {
             let found = Script::new(text).unquoted;
             assert!(found.len() == 1 && found[0].is_evaluated, "{text}: {found:?}");
         }
         for text in [
             "yq eval \".a = $ARGOCD_ENV_A\" x.yaml",
+            "cmd=\"yq eval '.a = $ARGOCD_ENV_A' x.yaml\"",
+            "YQ=\"yq eval $PARAM_A\"",
+            "echo \"{ eval $PARAM_A\"",
+            "eval \"x ${PARAM_A:+y}\"",
             "eval \"$(helm template \"$ARGOCD_ENV_A\")\"",
             "eval x; helm template \"$ARGOCD_ENV_A\"",
             "eval 'helm template \"$ARGOCD_ENV_A\"'",
         ] {
             assert!(unquoted(text).is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_variable_in_eval_is_reported_beside_its_other_uses() {
+        for (text, expected) in [
+            ("helm $ARGOCD_ENV_A; eval \"$ARGOCD_ENV_A\"", [false, true]),
+            ("eval $PARAM_A; helm $PARAM_A $PARAM_A; eval $PARAM_A", [true, false]),
+        ] {
+            let found = Script::new(text).unquoted;
+            assert!(found.iter().map(|use_| use_.is_evaluated).eq(expected), "{text}: {found:?}");
         }
     }
 

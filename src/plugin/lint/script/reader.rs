@@ -217,10 +217,13 @@ impl<'s> ScriptReader<'s> {
         if !is_evaluated && self.is_unsplit() {
             return true;
         }
-        let is_known = self.script.unquoted.iter().any(|known| known.name == name);
-        if !is_known && self.script.unquoted.len() < MAX_FINDINGS {
-            let rest = self.text.get(self.at..).unwrap_or_default();
-            let is_braced = self.text.get(start + 1) == Some(&b'{');
+        let is_same = |known: &Unquoted| known.name == name && known.is_evaluated == is_evaluated;
+        let is_known = self.script.unquoted.iter().any(is_same);
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let is_braced = self.text.get(start + 1) == Some(&b'{');
+        // `${X:+word}` is the word, not the value.
+        let is_word = is_braced && (rest.starts_with(b"+") || rest.starts_with(b":+"));
+        if !is_known && !is_word && self.script.unquoted.len() < MAX_FINDINGS {
             let brace = memchr::memchr(b'}', rest).filter(|_| is_braced);
             let end = self.at + brace.map_or(0, |brace| brace + 1);
             self.script.unquoted.push(Unquoted { name: name.to_owned(), start, end, is_evaluated });
