@@ -1,4 +1,4 @@
-//! Variables of one sidecar that all plugins get now.
+//! Variables of some sidecars that other plugins get now.
 
 use serde_json::Value;
 
@@ -17,28 +17,39 @@ pub(super) fn warn(env: &[Value], plugins: &[Plugin], report: &mut Report) {
             || is_secret(variable)
             || variable.pointer("/valueFrom/resourceFieldRef").is_some()
     };
-    for (index, plugin) in plugins.iter().enumerate() {
-        let earlier = plugins.get(..index).unwrap_or_default();
-        let is_new = |has: &dyn Fn(&Plugin) -> bool| {
-            let sees = |other: &Plugin| !has(other) && other.edit.variables.is_none();
-            has(plugin) && !earlier.iter().any(has) && plugins.iter().any(sees)
-        };
-        let variables = env.iter().filter(|variable| !is_told(variable));
-        let names = variables.map(|variable| text(variable, "name"));
-        let names = names.filter(|name| is_new(&|other| has(other, name))).map(str::to_owned);
-        let sources = plugin.sidecar.variable_sources().iter();
-        let sources = sources
-            .filter(|source| is_new(&|other| other.sidecar.variable_sources().contains(source)));
-        let maps = sources.filter_map(|source| source.get("configMapRef"));
-        let maps = maps.map(|map| format!("all of ConfigMap {}", text(map, "name")));
-        let found: Vec<_> = names.chain(maps).collect();
-        if !found.is_empty() {
-            let (name, found) = (&plugin.name, found.join(", "));
-            report.check(format!(
-                "plugin `{name}`: all plugins get these variables of its sidecar now: {found}: if \
-                 one changes what other plugins render, set it in the commands of `{name}` instead"
-            ));
+    let mut found = Vec::<(Vec<&str>, Vec<String>)>::new();
+    let mut add = |shown: String, has: &dyn Fn(&Plugin) -> bool| {
+        let had = plugins.iter().filter(|plugin| has(plugin));
+        let had: Vec<_> = had.map(|plugin| plugin.name.as_str()).collect();
+        let sees = |other: &Plugin| !has(other) && other.edit.variables.is_none();
+        if had.is_empty() || !plugins.iter().any(sees) {
+            return;
         }
+        match found.iter_mut().find(|(owners, _)| *owners == had) {
+            Some((_, all)) if all.contains(&shown) => {}
+            Some((_, all)) => all.push(shown),
+            None => found.push((had, vec![shown])),
+        }
+    };
+    for name in env.iter().filter(|v| !is_told(v)).map(|v| text(v, "name")) {
+        add(name.to_owned(), &|plugin| has(plugin, name));
+    }
+    for source in plugins.iter().flat_map(|plugin| plugin.sidecar.variable_sources()) {
+        if let Some(map) = source.get("configMapRef") {
+            let has = |plugin: &Plugin| plugin.sidecar.variable_sources().contains(source);
+            add(format!("all of ConfigMap {}", text(map, "name")), &has);
+        }
+    }
+    for (had, names) in found {
+        let (plugins, its) = match had.as_slice() {
+            [_] => ("plugin", "its sidecar"),
+            _ => ("plugins", "their sidecars"),
+        };
+        let (had, names) = (format!("`{}`", had.join("`, `")), names.join(", "));
+        report.check(format!(
+            "{plugins} {had}: other plugins get these variables of {its} now: {names}: if one \
+             changes what other plugins render, set it in the commands of {had} instead"
+        ));
     }
 }
 

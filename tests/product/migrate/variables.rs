@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{result::Migrated, strange::told};
+use super::{
+    result::{Migrated, migrated},
+    strange::{told, with},
+};
 
 #[test]
 fn variables_of_the_log_become_flags() {
@@ -217,7 +220,7 @@ fn variables_that_more_plugins_get_are_reported() {
     let env = "env: [{name: HELM_NAMESPACE, value: x}, {name: B_TOKEN, value: t}, \
                {name: HTTPS_PROXY, value: p}]";
     let from = "envFrom: [{configMapRef: {name: definitions}}]";
-    let seen = "all plugins get these variables of its sidecar now: ";
+    let seen = "other plugins get these variables of its sidecar now: ";
     let expected =
         format!("plugin `b`: {seen}HELM_NAMESPACE, HTTPS_PROXY, all of ConfigMap defini");
     // Of the three, `a` knows none, and a list in its definition hides them all.
@@ -225,6 +228,34 @@ fn variables_that_more_plugins_get_are_reported() {
     let env = env.replace("{name: B_TOKEN, value: t}, ", "");
     told(&[("b", &format!("{env}\n          {from}"))], &[&expected]);
     assert!(!told(&[("a", &env), ("b", &env)], &[]).report.contains(seen));
+}
+
+#[test]
+fn variables_of_several_plugins_are_told_for_all_of_them() {
+    let (head, config_map) =
+        with(&[]).split_once("---\n").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let (before, b) = head.split_once("        - name: b\n").unwrap();
+    let (b, volumes) = b.split_once("      volumes:\n").unwrap();
+    let third = b.replace("subPath: b.yaml", "subPath: c.yaml");
+    let env = |names: &str| {
+        let names = names.split(' ').map(|name| format!("{{name: {name}, value: x}}"));
+        format!("env: [{}]", names.collect::<Vec<_>>().join(", "))
+    };
+    let text = format!(
+        "{before}        - name: b\n{}        - name: c\n{}      volumes:\n{volumes}---\n{config_map}  \
+         c.yaml: |\n    kind: ConfigManagementPlugin\n    metadata: {{name: c}}\n    \
+         spec: {{generate: {{command: [cat]}}}}\n",
+        b.replace("#b\n", &format!("{}\n", env("BOTH ONE ALSO"))),
+        third.replace("#b\n", &format!("{}\n", env("BOTH ALSO"))),
+    );
+    let report = migrated(&[], &text).report;
+    for told in [
+        "plugins `b`, `c`: other plugins get these variables of their sidecars now: BOTH, ALSO: if \
+         one changes what other plugins render, set it in the commands of `b`, `c` instead",
+        "plugin `b`: other plugins get these variables of its sidecar now: ONE: if one",
+    ] {
+        assert!(report.contains(told), "no {told} in {report}");
+    }
 }
 
 #[test]
