@@ -62,7 +62,11 @@ fn start(plugin: &Plugin, report: &mut Report) {
     if plugin.sidecar.has_unknown_start() {
         let words: Vec<_> = plugin.sidecar.command().collect();
         let words = masked(&words.join(" "));
-        let what = if words.is_empty() { "the image's entrypoint" } else { &words };
+        let what = match (plugin.sidecar.has_command(), words.as_str()) {
+            (true, _) => words,
+            (false, "") => "the image's entrypoint".to_owned(),
+            (false, _) => format!("the image's entrypoint with {words}"),
+        };
         report.check(format!(
             "plugin `{name}`: cmp-supervisor is started instead of {what}: if that does more than \
              start argocd-cmp-server, move the rest to an init container, or to `init` of the \

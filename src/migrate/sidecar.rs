@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::field::{list, text, trimmed, words};
 use crate::{
     config::PEER_NAME,
-    plugin::{DEFAULT_SOCKET_DIR, shell_name},
+    plugin::{DEFAULT_SOCKET_DIR, precedes_script, shell_name},
 };
 
 /// Directory in which argocd-cmp-server expects its definition.
@@ -19,6 +19,9 @@ const REPO_SERVER_OF_CHART: &str = "repo-server";
 
 /// Variable of another directory of sockets.
 const SOCKET_DIR: &str = "ARGOCD_PLUGINSOCKFILEPATH";
+
+/// Programs that run another one as process 1 of a container, and nothing else.
+const INITS: [&str; 3] = ["tini", "tini-static", "dumb-init"];
 
 /// One sidecar, as it is in the manifest.
 #[derive(Clone, Debug)]
@@ -137,15 +140,37 @@ impl Sidecar {
     /// True if it is not visible that it starts argocd-cmp-server and nothing else. `preamble`
     /// judges a script that names the program.
     pub(super) fn has_unknown_start(&self) -> bool {
-        let Some(program) = words(&self.0, "command").next() else { return true };
-        let is_script = |word: &&str| word.starts_with('-') && word.ends_with('c');
-        let script = || self.command().skip_while(|word| !is_script(word)).nth(1);
-        let is_peer = program.rsplit('/').next() == Some(PEER_NAME);
+        if !self.has_command() {
+            return true;
+        }
+        let words: Vec<_> = self.command().collect();
+        let Some((program, arguments)) = without_init(&words).split_first() else { return true };
+        let script = || arguments.iter().skip_while(|word| !precedes_script(word)).nth(1);
         let starts_peer = || {
             shell_name(program).is_some() && script().is_some_and(|text| text.contains(PEER_NAME))
         };
-        !is_peer && !starts_peer()
+        file_name(program) != PEER_NAME && !starts_peer()
     }
+
+    /// True if the manifest, and not the image, names the program.
+    pub(super) fn has_command(&self) -> bool {
+        words(&self.0, "command").next().is_some()
+    }
+}
+
+/// The words after an init such as `tini -g --`, which only passes signals on.
+fn without_init<'w, 'v>(words: &'w [&'v str]) -> &'w [&'v str] {
+    let Some((program, arguments)) = words.split_first() else { return words };
+    if !INITS.contains(&file_name(program)) {
+        return words;
+    }
+    let end = arguments.iter().position(|word| *word == "--").map(|end| end + 1);
+    let first = || arguments.iter().position(|word| !word.starts_with('-'));
+    arguments.get(end.or_else(first).unwrap_or_default()..).unwrap_or_default()
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
 }
 
 fn unquoted(value: &str) -> &str {

@@ -11,7 +11,7 @@ mod words;
 use cmp_sandbox::{Tier, ends_as_credential};
 use serde_json::Value;
 
-pub(crate) use self::words::shell_name;
+pub(crate) use self::words::{precedes_script, shell_name};
 use self::{
     script::Script,
     words::{Given, Word, given, words},

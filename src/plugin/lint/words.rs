@@ -46,15 +46,17 @@ pub(crate) fn shell_name(program: &str) -> Option<&str> {
     SHELLS.contains(&name).then_some(name)
 }
 
+/// True for an option of a shell with a script in the next word, such as `-c` or `-ec`.
+pub(crate) fn precedes_script(option: &str) -> bool {
+    let letters = option.strip_prefix('-').unwrap_or_default();
+    letters.ends_with('c') && letters.bytes().all(|byte| byte.is_ascii_lowercase())
+}
+
 /// Finds the script of `sh -c script rest…`, with any options.
 pub(super) fn given<'w, 'v>(words: &'w [Word<'v>]) -> Option<Given<'w, 'v>> {
     let (program, arguments) = words.split_first()?;
     shell_name(program.text)?;
-    let is_script = |word: &Word<'_>| {
-        let letters = word.text.strip_prefix('-').unwrap_or_default();
-        letters.ends_with('c') && letters.bytes().all(|byte| byte.is_ascii_lowercase())
-    };
-    let option = arguments.iter().position(is_script)?;
+    let option = arguments.iter().position(|word| precedes_script(word.text))?;
     let (options, rest) = arguments.split_at_checked(option + 1)?;
     let (script, rest) = rest.split_first()?;
     let has_pipefail = options.iter().any(|word| word.text == "pipefail");

@@ -82,3 +82,30 @@ fn a_quoted_flag_in_a_script_counts() {
     let result = told(&[("a", start)], &[]);
     assert_eq!(result.sidecar()["args"], json!(["serve", "--log-level=debug", "--isolation=uid"]));
 }
+
+#[test]
+fn arguments_without_a_command_are_those_of_the_entrypoint() {
+    let report = |start: &str| {
+        let own = "command: [/var/run/argocd/argocd-cmp-server]";
+        migrated(&[], &TWO.replacen(own, start, 1)).report
+    };
+    let told = report("args: [/var/run/argocd/argocd-cmp-server]");
+    let expected = "plugin `a`: cmp-supervisor is started instead of the image's entrypoint with \
+                    /var/run/argocd/argocd-cmp-server: if";
+    assert!(told.contains(expected), "{told}");
+    for start in [
+        "command: [bash, --norc, -c, exec argocd-cmp-server]",
+        "command: [tini, --, argocd-cmp-server]",
+        "command: [/usr/bin/tini, -g, -p, SIGTERM, --, /x/argocd-cmp-server]",
+        "command: [/usr/bin/dumb-init, sh, -c, exec argocd-cmp-server]",
+        "command: [tini, --]\n          args: [argocd-cmp-server]",
+    ] {
+        let told = report(start);
+        assert!(!told.contains("cmp-supervisor is started instead of"), "{start}: {told}");
+    }
+    for start in ["tini, --, env, A=b, argocd-cmp-server", "tini, --, /entry.sh, argocd-cmp-server"]
+    {
+        let told = report(&format!("command: [{start}]"));
+        assert!(told.contains("cmp-supervisor is started instead of tini"), "{start}: {told}");
+    }
+}
