@@ -205,6 +205,7 @@ fn programs_by_path(plugin: &Plugin) -> BTreeSet<String> {
         let mut mounts = plugin.sidecar.mounts().iter();
         path.starts_with('/')
             && !path.starts_with("//")
+            && !name.is_empty()
             && (is_first || is_searched)
             && !(is_usual && EVERYWHERE.contains(&name))
             && !mounts.any(|mount| is_within(path, text(mount, "mountPath")))
@@ -212,11 +213,20 @@ fn programs_by_path(plugin: &Plugin) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for command in commands(&plugin.text) {
         for (index, word) in command.iter().enumerate() {
-            let paths = word.split(|c| !is_part(c)).filter(|path| is_program(path, index == 0));
+            let paths = word.split(|c| !is_part(c)).filter(|path| {
+                let start = path.as_ptr().addr() - word.as_ptr().addr();
+                begins_word(word.get(..start).unwrap_or_default()) && is_program(path, index == 0)
+            });
             found.extend(paths.map(str::to_owned));
         }
     }
     found
+}
+
+/// True if a word of a script begins after this text, also in quotes.
+fn begins_word(before: &str) -> bool {
+    let before = before.strip_suffix(['"', '\'']).unwrap_or(before);
+    before.chars().next_back().is_none_or(|c| c.is_whitespace() || "=(;|&`".contains(c))
 }
 
 /// The images of all sidecars, each once, in their order.

@@ -49,6 +49,10 @@ fn programs_that_commands_name_by_their_paths_are_reported() {
             "[/bin/sh, -c, 'cd /x; /usr/bin/env A=b /opt/y/bin/z \"$(/usr/bin/x)\"']",
             "/opt/y/bin/z, /usr/bin/x",
         ),
+        (
+            "[sh, -c, 'A=b;/o/bin/a&&/o/bin/b|\"/o/bin/c\" x=/o/bin/d `/o/bin/e`']",
+            "/o/bin/a, /o/bin/b, /o/bin/c, /o/bin/d, /o/bin/e",
+        ),
     ] {
         let expected = format!("{told}{paths}: name them without");
         let report = report(command, &[]);
@@ -56,9 +60,14 @@ fn programs_that_commands_name_by_their_paths_are_reported() {
     }
     let mounted = report("[/opt/x]", &["--tools", "image-volume"]);
     assert!(mounted.contains("/opt/x: write /cmp-tools/other before them"), "{mounted}");
-    for command in
-        ["[/usr/bin/env, helm]", "[/opt/keys/run]", "[helm, '${X}/bin/y', 'https://h/bin/x']"]
-    {
+    for command in [
+        "[/usr/bin/env, helm]",
+        "[/opt/keys/run]",
+        "[helm, '${X}/bin/y', 'https://h/bin/x']",
+        "[sh, -c, '\"$HOME\"/bin/x; ~/bin/x; \"${X}\"/bin/x']",
+        "[sh, -c, '$(git rev-parse --show-toplevel)/bin/render']",
+        "[sh, -c, 'export PATH=/opt/bin/:$PATH; PATH=/opt/x/bin/ y']",
+    ] {
         let report = report(command, &[]);
         assert!(!report.contains("by their paths"), "{report}");
     }
