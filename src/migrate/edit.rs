@@ -18,6 +18,18 @@ const COMMANDS: [&[&str]; 4] = [
     &["spec", "parameters", "dynamic"],
 ];
 
+/// Keys of a command that changes read.
+const WORDS: [&str; 2] = ["command", "args"];
+
+/// Other keys that changes read or write.
+const OTHERS: [&[&str]; 5] = [
+    &["spec", "sandbox", "read"],
+    &["spec", "sandbox", "caches"],
+    &["spec", "sandbox", "env"],
+    &["spec", "limits", "memory"],
+    &["spec", "provideGitCreds"],
+];
+
 /// Everything that a definition must say after the migration and did not before.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Edit {
@@ -29,6 +41,8 @@ pub(super) struct Edit {
     pub(super) variables: Option<BTreeSet<String>>,
     /// Variables that its commands get, with their values between double quotes.
     pub(super) exports: BTreeMap<String, String>,
+    /// Its own PATH with further directories, before paths are mounted elsewhere.
+    pub(super) path: Option<String>,
     /// Variables with another name in the container, with that name.
     pub(super) renamed: BTreeMap<String, String>,
     /// Memory of a request, if it needs more than the usual part of the container.
@@ -41,8 +55,6 @@ impl Edit {
     /// The text with the new paths.
     pub(super) fn relocate(&self, text: &str) -> String {
         self.moved.iter().fold(text.to_owned(), |text, (old, new)| replace_path(&text, old, new))
-    /// Its own PATH with further directories, before paths are mounted elsewhere.
-    pub(super) path: Option<String>,
     }
 
     /// Gives the commands a variable. `value` takes the place of the container's own value, with
@@ -117,7 +129,7 @@ impl Edit {
         let Some(command) = place.filter(|command| !strings(command, "command").is_empty()) else {
             return;
         };
-        for key in ["command", "args"] {
+        for key in WORDS {
             for word in command.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten() {
                 if let Value::String(text) = word {
                     *text = self.relocate(text);
@@ -173,6 +185,21 @@ pub(super) fn commands(definition: &str) -> Vec<Vec<String>> {
         words.iter().filter_map(Value::as_str).map(str::to_owned).collect()
     };
     commands.map(words).collect()
+}
+
+/// A key that changes would miss, because it is in another case: Argo CD reads it too.
+pub(super) fn missed_key(definition: &str) -> Option<String> {
+    let value = yaml::read(definition.as_bytes()).unwrap_or_default();
+    let words = COMMANDS.iter().flat_map(|path| WORDS.map(|word| [path, &[word][..]].concat()));
+    let mut paths = words.chain(OTHERS.map(<[_]>::to_vec));
+    paths.find_map(|path| {
+        let mut place = Some(&value);
+        path.iter().find_map(|key| {
+            let map = place?.as_object()?;
+            place = map.get(*key);
+            map.keys().find(|found| found != key && found.eq_ignore_ascii_case(key)).cloned()
+        })
+    })
 }
 
 /// True if a definition asks for the repository's credentials.

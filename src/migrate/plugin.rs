@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::{
     config_map::ConfigMaps,
-    edit::Edit,
+    edit::{Edit, missed_key},
     error::MigrateError,
     field::{is_within, list, text, trimmed},
     report::Report,
     sidecar::{Sidecar, is_at},
     volume::named,
 };
-use crate::plugin::{Code, documents, read_first};
+use crate::plugin::{documents, read_first};
 
 /// File name of a definition.
 pub(super) const FILE: &str = "plugin.yaml";
@@ -114,10 +114,10 @@ impl Sources<'_> {
             return Err(format!("its definition is not valid: {reason}"));
         };
         // Changes would miss such a key, and add a second one beside it.
-        if let Some(found) = reading.diagnostics.iter().find(|found| found.code == Code::KeyCase) {
+        if let Some(key) = missed_key(&text) {
             return Err(format!(
-                "its definition cannot be changed: {}: write the keys as Argo CD documents them",
-                found.message
+                "its definition cannot be changed: `{key}` is in another case than in Argo CD's \
+                 documentation: write the keys as they are there"
             ));
         }
         let name = definition.name.as_str().to_owned();

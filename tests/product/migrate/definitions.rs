@@ -10,10 +10,24 @@ use super::{
 
 #[test]
 fn keys_in_another_case_are_refused() {
-    let error = refused(&TWO.replacen("generate", "Generate", 1), &[]);
-    let expected = "error: container `a`: its definition cannot be changed: `Generate` is read as \
-                    `generate`: write the keys as Argo CD documents them";
-    assert!(error.contains(expected), "{error}");
+    let spec = "{generate: {command: [cat, a.yaml]}}";
+    for (new, key) in [
+        ("{Generate: {command: [cat, a.yaml]}}", "Generate"),
+        ("{generate: {Command: [cat, a.yaml]}}", "Command"),
+        ("{generate: {command: [cat], ARGS: [a.yaml]}}", "ARGS"),
+        ("{generate: {command: [cat]}, discover: {Find: {command: [x]}}}", "Find"),
+        ("{generate: {command: [cat]}, provideGitCREDS: true}", "provideGitCREDS"),
+    ] {
+        let error = refused(&TWO.replacen(spec, new, 1), &[]);
+        let expected = format!(
+            "error: container `a`: its definition cannot be changed: `{key}` is in another case \
+             than in Argo CD's documentation"
+        );
+        assert!(error.contains(&expected), "no {expected} in {error}");
+    }
+    let other = "{Version: v1, generate: {command: [cat]}, discover: {filename: x}}";
+    let result = migrated(&[], &TWO.replacen(spec, other, 1));
+    assert_eq!(result.definition("a-v1.yaml")["spec"]["discover"], json!({"filename": "x"}));
 }
 
 #[test]
