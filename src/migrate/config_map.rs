@@ -37,15 +37,16 @@ pub(super) struct Entry<'m> {
 pub(super) struct ConfigMaps(Vec<ConfigMap>);
 
 impl ConfigMaps {
-    /// Reads them. `ConfigMap`s of the host's namespace come first.
+    /// Reads them. `ConfigMap`s of the release's namespace come first.
     pub(super) fn new(documents: &[Value], host: &Host) -> Result<Self, MigrateError> {
         let manifests = documents.iter().filter_map(|document| read(document, false));
         let mut maps: Vec<_> = manifests.collect();
+        let release = host.namespace_of_release();
         if let Some(values) = host.values() {
-            maps.extend(of_plugins(values, host.namespace())?);
-            maps.extend(list(values, "extraObjects").iter().filter_map(extra));
+            maps.extend(of_plugins(values, release)?);
+            maps.extend(list(values, "extraObjects").iter().filter_map(|o| extra(o, release)));
         }
-        maps.sort_by_key(|map| map.namespace != host.namespace());
+        maps.sort_by_key(|map| map.namespace != release);
         Ok(Self(maps))
     }
 
@@ -87,10 +88,15 @@ fn read(document: &Value, is_template: bool) -> Option<ConfigMap> {
     })
 }
 
-/// An object of `extraObjects`, which can be a map or a text.
-fn extra(object: &Value) -> Option<ConfigMap> {
+/// An object of `extraObjects`, which can be a map or a text. Helm puts one without a namespace
+/// into that of the release.
+fn extra(object: &Value, release: &str) -> Option<ConfigMap> {
     let parsed = object.as_str().and_then(|text| yaml::read(text.as_bytes()).ok());
-    read(parsed.as_ref().unwrap_or(object), true)
+    let mut map = read(parsed.as_ref().unwrap_or(object), true)?;
+    if map.namespace.is_empty() {
+        release.clone_into(&mut map.namespace);
+    }
+    Some(map)
 }
 
 /// The definitions that the chart makes of `configs.cmp.plugins`.

@@ -186,13 +186,31 @@ impl Host {
         }
     }
 
-    /// Namespace of the repo-server; empty if the document does not tell it. A `HelmRelease` or an
+    /// Namespace that the result states; empty if it is that of the release. A `HelmRelease` or an
     /// Application can be in another namespace than the release.
     pub(super) fn namespace(&self) -> &str {
         match self.values() {
             Some(values) => text(values, "namespaceOverride"),
-            None => self.document.get("metadata").map_or("", |all| text(all, "namespace")),
+            None => self.own_namespace(),
         }
+    }
+
+    /// Namespace of the repo-server, in which its `ConfigMap`s are; empty if the document does not
+    /// tell it.
+    pub(super) fn namespace_of_release(&self) -> &str {
+        let place = |path| self.document.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        let own = match text(&self.document, "kind") {
+            "HelmRelease" => self.own_namespace(),
+            _ => "",
+        };
+        let release = [place("/spec/targetNamespace"), place("/spec/destination/namespace"), own];
+        let release = release.into_iter().filter(|_| self.form == Form::Chart);
+        let mut stated = std::iter::once(self.namespace()).chain(release);
+        stated.find(|namespace| !namespace.is_empty()).unwrap_or_default()
+    }
+
+    fn own_namespace(&self) -> &str {
+        self.document.get("metadata").map_or("", |all| text(all, "namespace"))
     }
 
     /// The values of the chart, if the document has some.

@@ -81,6 +81,41 @@ fn the_config_map_is_in_the_namespace_of_the_release() {
 }
 
 #[test]
+fn a_config_map_of_the_release_is_meant() {
+    let plugin = |namespace: &str, name: &str| {
+        let head =
+            format!("kind: ConfigMap\nmetadata: {{name: argocd-cmp-cm, namespace: {namespace}}}");
+        let (one, two) = (definition(name), definition(&format!("{name}-list")));
+        format!("---\n{head}\ndata:\n  avp-kustomize.yaml: '{one}'\n  avp-list.yaml: '{two}'\n")
+    };
+    let own = object(RELEASE);
+    let (before, rest) = own.split_once("      configs:\n").unwrap();
+    let (_, rest) = rest.split_once("      repoServer:\n").unwrap();
+    let own = format!("{before}      repoServer:\n{rest}");
+    let without = own.replace("  targetNamespace: argocd\n", "");
+    let application = own
+        .replace("HelmRelease", "Application")
+        .replace("  targetNamespace: argocd\n", "  destination: {namespace: argocd}\n");
+    let overridden = own.replace("  values:\n", "  values:\n      namespaceOverride: dev\n");
+    for (text, namespace) in
+        [(own, "argocd"), (without, "flux-system"), (application, "argocd"), (overridden, "dev")]
+    {
+        let (first, second) = (plugin("other", "wrong"), plugin(namespace, "right"));
+        let result = migrated(&[], &format!("{text}{first}{second}"));
+        let map = result.documents[0].pointer("/spec/values/extraObjects/0/data").unwrap();
+        let keys: Vec<_> = map.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["right-list.yaml", "right.yaml"], "{namespace}");
+    }
+}
+
+fn definition(name: &str) -> String {
+    format!(
+        "{{kind: ConfigManagementPlugin, metadata: {{name: {name}}}, \
+         spec: {{generate: {{command: [cat]}}}}}}"
+    )
+}
+
+#[test]
 fn an_object_keeps_other_values() {
     let text =
         object(RELEASE).replace("create: true", "create: true\n          annotations: {a: b}");
