@@ -219,6 +219,11 @@ impl Host {
         at(&self.document, above)
     }
 
+    /// Keys of the chart's values, such as `spec.values`.
+    pub(super) fn path_of_values(&self) -> String {
+        self.base.split_last().map_or_else(String::new, |(_, above)| above.join("."))
+    }
+
     /// True if the result is a whole object, and not values with the keys that change.
     pub(super) fn is_whole(&self) -> bool {
         self.document.get("kind").is_some()

@@ -178,6 +178,7 @@ impl Shared {
     /// Gives each plugin a variable of its own, and returns these.
     fn renamed(&self, own: &Own<'_>, plugins: &mut [Plugin], report: &mut Report) -> Vec<Value> {
         let Self { name, values: each } = self;
+        let reason = self.reason(plugins.len());
         let mut variables = Vec::new();
         for (index, value) in each {
             let (Some(plugin), Some(prefix)) = (plugins.get_mut(*index), own.prefixes.get(*index))
@@ -198,7 +199,7 @@ impl Shared {
             plugin.edit.renamed.insert(name.clone(), renamed.clone());
             if !is_shell_name(name) {
                 report.check(format!(
-                    "plugin `{}`: {name} has other values in other sidecars: the container has it as \
+                    "plugin `{}`: {name} {reason}: the container has it as \
                      {renamed}, and sh cannot set a variable of this name: give it to the commands \
                      in another way",
                     plugin.name
@@ -207,12 +208,21 @@ impl Shared {
             }
             plugin.edit.export(name, &format!("${renamed}"));
             report.change(format!(
-                "plugin `{}`: {name} has other values in other sidecars: the container has it as \
+                "plugin `{}`: {name} {reason}: the container has it as \
                  {renamed}, and sh sets it before the plugin's commands",
                 plugin.name
             ));
         }
         variables
+    }
+
+    /// Why plugins need variables of their own.
+    fn reason(&self, plugins: usize) -> &'static str {
+        match self.values.len() {
+            1 => "is in no other sidecar",
+            count if count == plugins || self.differs() => "has other values in other sidecars",
+            _ => "is not in all sidecars",
+        }
     }
 
     fn refers_to(&self, name: &str) -> bool {

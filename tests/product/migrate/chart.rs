@@ -127,7 +127,10 @@ fn an_object_keeps_other_values() {
     assert_eq!(result.documents[0].pointer("/spec/values/configs/cmp"), Some(&expected));
     let told = "put the result in place of yours: it is the whole HelmRelease argocd";
     assert!(result.report.contains(told), "{}", result.report);
-    assert!(!result.report.contains("--values"), "{}", result.report);
+    let check = "check the definitions: yq .spec.values RESULT | helm template … --values - | \
+                 cmp-supervisor validate -";
+    assert!(result.report.contains(check), "{}", result.report);
+    assert!(!result.report.contains("the last --values"), "{}", result.report);
     let all = migrated(&[], &object(RELEASE));
     let expected = json!({"create": false, "plugins": {}});
     assert_eq!(all.documents[0].pointer("/spec/values/configs/cmp"), Some(&expected));

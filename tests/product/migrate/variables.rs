@@ -260,7 +260,9 @@ fn variables_of_several_plugins_are_told_for_all_of_them() {
 
 #[test]
 fn a_path_of_one_sidecar_stays_its_own() {
-    let result = told(&[("a", "env: [{name: PATH, value: /a/bin:/bin}]")], &[]);
+    let lone =
+        "plugin `a`: PATH is in no other sidecar: the container has it as A_PATH, and sh sets";
+    let result = told(&[("a", "env: [{name: PATH, value: /a/bin:/bin}]")], &[lone]);
     assert_eq!(result.sidecar()["env"], json!([{"name": "A_PATH", "value": "/a/bin:/bin"}]));
     assert!(result.definition("a.yaml").to_string().contains("export PATH=\\\"$A_PATH\\\""));
     assert_eq!(result.definition("b.yaml")["spec"].get("sandbox"), None);
