@@ -11,6 +11,7 @@ use crate::{
     waiting::eventually,
 };
 
+/// Options of `unshare`.
 const CONTAINER: [&str; 4] = ["--pid", "--fork", "--mount-proc", "--kill-child"];
 
 fn has_containers() -> bool {
@@ -22,7 +23,7 @@ fn has_containers() -> bool {
     can
 }
 
-/// Starts a supervisor as process 1, in whose place a script runs before.
+/// Starts a script as process 1, which becomes a supervisor.
 fn start(folders: &Folders, script: &str) -> (Server, i32) {
     let mut command = Command::new("unshare");
     command.args(CONTAINER).args(["sh", "-c", script, env!("CARGO_BIN_EXE_cmp-supervisor")]);
@@ -60,7 +61,7 @@ fn orphans_that_ended_before_it_began_are_collected() {
         return;
     }
     let folders = Folders::new();
-    // A child of the shell has another parent than one of the supervisor, but not another PID.
+    // The shell becomes the supervisor, and its children stay.
     let (_server, first) = start(&folders, "true & true & exec \"$0\" \"$@\"");
     eventually("their end", || {
         let [_spawner] = all_children(first)[..] else { return false };
