@@ -77,7 +77,7 @@ impl ValueParserFactory for Time {
     }
 }
 
-/// Only for clap's derive, as that of [`Time`].
+/// Only for clap's derive, as that of `Time`.
 impl ValueParserFactory for Limit {
     type Parser = ValueParser;
 
