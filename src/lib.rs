@@ -42,7 +42,7 @@
 //! - [`hidden`] finds paths that plugins may miss.
 //! - [`terminal`] makes texts of others safe to print.
 //! - `programs` finds the programs of plugins' commands.
-//! - `places` counts those that do something at the same time.
+//! - `semaphore` limits how many do something at the same time.
 //! - `access` gives access to our directories back, and `accept` waits if connections
 //!   cannot be accepted.
 //! - [`shutdown`] stops everything in order.
@@ -68,7 +68,6 @@ pub mod local;
 pub mod log;
 pub mod metrics;
 pub mod migrate;
-mod places;
 pub mod plugin;
 mod plural;
 pub mod probe;
@@ -76,6 +75,7 @@ mod programs;
 mod ready;
 pub mod recent;
 pub mod request;
+mod semaphore;
 pub mod serve;
 pub mod settings;
 pub mod shutdown;

@@ -94,8 +94,8 @@ pub use self::{
 use crate::{
     access::is_missing,
     budget::Budget,
-    places::Place,
     plugin::{CommandLine, Discovery, PluginDefinition},
+    semaphore::Place,
     volume::{FileThread, WorkVolume},
 };
 

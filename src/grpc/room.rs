@@ -7,14 +7,14 @@ use tracing::warn;
 use super::warning_pause::WarningPause;
 use crate::{
     metrics::Metrics,
-    places::{Place, Places},
+    semaphore::{Place, ResizableSemaphore},
 };
 
 /// Room for connections of all plugins. Without room, new clients wait in the
 /// queue of their socket instead of failing for lack of a descriptor.
 #[derive(Clone, Debug)]
 pub struct Room {
-    places: Arc<Places>,
+    places: Arc<ResizableSemaphore>,
     metrics: Metrics,
     warning_pause: WarningPause,
 }
@@ -23,7 +23,11 @@ impl Room {
     /// Room for `size` connections.
     #[must_use]
     pub fn new(size: usize, metrics: Metrics) -> Self {
-        Self { places: Places::new(size.max(1)), metrics, warning_pause: WarningPause::default() }
+        Self {
+            places: ResizableSemaphore::new(size.max(1)),
+            metrics,
+            warning_pause: WarningPause::default(),
+        }
     }
 
     /// Changes the size. Open connections stay, also if they are too many.

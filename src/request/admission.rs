@@ -341,6 +341,7 @@ mod tests {
             held.push(ask(&admission, "p", 1, 0).await.unwrap());
         }
     }
+
     #[tokio::test(start_paused = true)]
     async fn the_end_of_the_link_does_not_end_the_measurements() {
         let (_resize, admission) = with_places(1);

@@ -12,9 +12,9 @@ use tokio::sync::watch;
 
 use super::refusal::{NoPermit, Obstacle};
 use crate::{
-    places::{Place, Places},
     plugin::{PluginDefinition, PluginName},
     request::deadline::Deadline,
+    semaphore::{Place, ResizableSemaphore},
 };
 
 /// The newest definition of a served plugin; the last one when it is no longer served.
@@ -24,7 +24,7 @@ pub type NewestDefinition = watch::Receiver<Arc<PluginDefinition>>;
 /// A plugin's own places, in the order of arrival. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
-    places: Arc<Places>,
+    places: Arc<ResizableSemaphore>,
     waiting: Arc<AtomicUsize>,
     /// Number of requests that wait in all lanes.
     all_waiting: Arc<AtomicUsize>,
@@ -35,7 +35,7 @@ impl Lane {
     /// The places that a definition sets. `all_waiting` counts those that wait in all lanes.
     pub(super) fn new(plugin: &PluginDefinition, all_waiting: &Arc<AtomicUsize>) -> Self {
         Self {
-            places: Places::new(limit_of(plugin)),
+            places: ResizableSemaphore::new(limit_of(plugin)),
             waiting: Arc::default(),
             all_waiting: Arc::clone(all_waiting),
             plugin: plugin.name.clone(),
@@ -88,7 +88,7 @@ impl Lane {
     /// The present limit, or the one that `refused` the request if there is none any more.
     fn obstacle(&self, refused: usize) -> Obstacle {
         let limit = match self.places.limit() {
-            Places::UNLIMITED => refused,
+            ResizableSemaphore::UNLIMITED => refused,
             present => present,
         };
         Obstacle::Own { limit, plugin: self.plugin.clone() }
@@ -102,7 +102,7 @@ impl Lane {
 }
 
 fn limit_of(plugin: &PluginDefinition) -> usize {
-    plugin.limits.requests.map_or(Places::UNLIMITED, |limit| limit as usize)
+    plugin.limits.requests.map_or(ResizableSemaphore::UNLIMITED, |limit| limit as usize)
 }
 
 /// Counts as a waiting request, in its lane and in all lanes, until it is dropped.

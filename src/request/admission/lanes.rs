@@ -11,7 +11,7 @@ use super::{
     lane::{Lane, NewestDefinition},
     refusal::NoPermit,
 };
-use crate::{budget::Budget, places::Place, plugin::PluginName, request::Deadline};
+use crate::{budget::Budget, plugin::PluginName, request::Deadline, semaphore::Place};
 
 /// One lane for each plugin, which may limit its own requests. Cheap to clone.
 #[derive(Clone, Debug)]

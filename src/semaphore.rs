@@ -1,4 +1,4 @@
-//! Places whose number can change while they are taken.
+//! A semaphore whose size can change while its places are taken.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use tokio::sync::Semaphore;
 
 /// A number of places, in the order of arrival.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct ResizableSemaphore {
     free: Semaphore,
     size: Mutex<Size>,
 }
@@ -30,9 +30,9 @@ impl Size {
 
 /// One place; dropping it frees the place, if it still exists.
 #[derive(Debug)]
-pub struct Place(Arc<Places>);
+pub struct Place(Arc<ResizableSemaphore>);
 
-impl Places {
+impl ResizableSemaphore {
     /// More places than anybody can take.
     pub(crate) const UNLIMITED: usize = Semaphore::MAX_PERMITS;
 
@@ -124,10 +124,16 @@ mod tests {
     use super::*;
     use crate::ready::poll_once;
 
+    /// A semaphore of which all places are taken.
+    fn full(limit: usize) -> (Arc<ResizableSemaphore>, Vec<Place>) {
+        let places = ResizableSemaphore::new(limit);
+        let taken = (0..limit).map(|_| places.try_take().unwrap()).collect();
+        (places, taken)
+    }
+
     #[tokio::test]
     async fn taken_places_that_are_too_many_end_first() {
-        let places = Places::new(3);
-        let mut taken: Vec<_> = (0..3).filter_map(|_| places.try_take().ok()).collect();
+        let (places, mut taken) = full(3);
         let mut waiting = Box::pin(places.take());
         assert!(poll_once(waiting.as_mut()).await.is_pending());
         places.resize(|_| 1);
@@ -142,8 +148,7 @@ mod tests {
 
     #[tokio::test]
     async fn new_places_go_to_those_that_wait() {
-        let places = Places::new(1);
-        let _taken = places.try_take();
+        let (places, _taken) = full(1);
         let mut waiting = [(); 3].map(|()| Box::pin(places.take()));
         for one in &mut waiting {
             assert!(poll_once(one.as_mut()).await.is_pending());
@@ -158,8 +163,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_place_that_a_waiter_leaves_may_be_one_too_many() {
-        let places = Places::new(2);
-        let mut taken: Vec<_> = (0..2).filter_map(|_| places.try_take().ok()).collect();
+        let (places, mut taken) = full(2);
         let mut waiting = Box::pin(places.take());
         assert!(poll_once(waiting.as_mut()).await.is_pending());
         // The waiter has the place of the first one, and does not know it yet.
@@ -176,8 +180,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_waiter_whose_place_is_one_too_many_goes_on_waiting() {
-        let places = Places::new(2);
-        let mut taken: Vec<_> = (0..2).filter_map(|_| places.try_take().ok()).collect();
+        let (places, mut taken) = full(2);
         let mut waiting = Box::pin(places.take());
         assert!(poll_once(waiting.as_mut()).await.is_pending());
         taken.pop();
@@ -190,9 +193,8 @@ mod tests {
 
     #[test]
     fn a_number_that_comes_back_adds_no_place() {
-        let places = Places::new(2);
-        let mut taken: Vec<_> = (0..2).filter_map(|_| places.try_take().ok()).collect();
-        for limit in [1, 2, 1, Places::UNLIMITED, 2] {
+        let (places, mut taken) = full(2);
+        for limit in [1, 2, 1, ResizableSemaphore::UNLIMITED, 2] {
             places.resize(|_| limit);
         }
         assert_eq!(places.try_take().unwrap_err(), 2);
