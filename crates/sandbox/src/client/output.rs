@@ -69,13 +69,13 @@ pub enum Termination {
 }
 
 impl Termination {
+    pub(super) const KILLED: Self = Self::Signal { number: Signal::SIGKILL as i32, core: false };
+
     /// True if the deadline passed.
     #[must_use]
     pub fn is_late(self) -> bool {
         matches!(self, Self::Deadline | Self::Held)
     }
-
-    pub(super) const KILLED: Self = Self::Signal { number: Signal::SIGKILL as i32, core: false };
 }
 
 /// CPU time and memory of a command and its children.

@@ -122,7 +122,8 @@ fn known(pid: u32, status: &Status) -> Process {
 /// Counts filters of system calls as memory of the kernel, because no pass sees them. Nothing
 /// shows if threads share one, so each counts for each thread.
 pub(super) fn add_filters(processes: &[Process], totals: &mut Totals) {
-    let Some(own) = Fields::own_status().ok().as_ref().and_then(filters) else { return };
+    // If this process's own number is unknown, all count.
+    let own = Fields::own_status().ok().as_ref().and_then(filters).unwrap_or_default();
     let usual = own.saturating_add(USUAL_FILTERS);
     for process in processes {
         let more = process.filters_beyond(usual);

@@ -1,8 +1,14 @@
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, thread};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    thread,
+};
 
 use landlock::{
     AccessFs, BitFlags, PathBeneath, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
 };
+use tempfile::TempDir;
 
 use super::*;
 use crate::skip::skip;
@@ -11,14 +17,20 @@ fn remove(parent: &Path, name: &str) -> Result<(), Errno> {
     contents(fs::File::open(parent).unwrap(), name, &mut || Ok(()))
 }
 
+/// A directory, and the path in it of the one to empty, which may be missing.
+fn place() -> (TempDir, PathBuf) {
+    let parent = tempfile::tempdir().unwrap();
+    let top = parent.path().join("top");
+    (parent, top)
+}
+
 fn is_empty(directory: &Path) -> bool {
     fs::read_dir(directory).unwrap().next().is_none()
 }
 
 #[test]
 fn everything_is_removed_except_targets_of_links() {
-    let parent = tempfile::tempdir().unwrap();
-    let top = parent.path().join("top");
+    let (parent, top) = place();
     fs::create_dir_all(top.join("a/b/c")).unwrap();
     fs::write(top.join("a/b/file"), "x").unwrap();
     fs::write(parent.path().join("kept"), "x").unwrap();
@@ -30,8 +42,7 @@ fn everything_is_removed_except_targets_of_links() {
 
 #[test]
 fn directories_without_permissions_are_removed() {
-    let parent = tempfile::tempdir().unwrap();
-    let top = parent.path().join("top");
+    let (parent, top) = place();
     fs::create_dir_all(top.join("a/b")).unwrap();
     fs::write(top.join("a/b/file"), "x").unwrap();
     for (path, mode) in [("a/b", 0o000), ("a", 0o555)] {
@@ -43,8 +54,7 @@ fn directories_without_permissions_are_removed() {
 
 #[test]
 fn deep_trees_need_few_descriptors() {
-    let parent = tempfile::tempdir().unwrap();
-    let top = parent.path().join("top");
+    let (parent, top) = place();
     fs::create_dir(&top).unwrap();
     // Built with relative paths, because the whole path is longer than
     // PATH_MAX.
@@ -59,8 +69,7 @@ fn deep_trees_need_few_descriptors() {
 
 #[test]
 fn more_files_than_one_batch_are_removed() {
-    let parent = tempfile::tempdir().unwrap();
-    let top = parent.path().join("top");
+    let (parent, top) = place();
     fs::create_dir_all(top.join("many")).unwrap();
     for number in 0..BATCH + 10 {
         fs::write(top.join("many").join(number.to_string()), "").unwrap();
@@ -71,8 +80,7 @@ fn more_files_than_one_batch_are_removed() {
 
 #[test]
 fn more_directories_than_one_batch_are_moved_to_the_top() {
-    let parent = tempfile::tempdir().unwrap();
-    let top = parent.path().join("top");
+    let (parent, top) = place();
     let deep = top.join("d/".repeat(DEEP - 1));
     for number in 0..BATCH + 10 {
         fs::create_dir_all(deep.join(number.to_string()).join("inner")).unwrap();
@@ -83,8 +91,7 @@ fn more_directories_than_one_batch_are_moved_to_the_top() {
 
 #[test]
 fn a_removal_goes_on_after_a_directory_was_moved() {
-    let parent = tempfile::tempdir().unwrap();
-    let top = parent.path().join("top");
+    let (parent, top) = place();
     fs::create_dir_all(top.join("a/b/c/d")).unwrap();
     let (mut steps, away) = (0, parent.path().join("away"));
     let mut pause = || {
@@ -126,8 +133,7 @@ fn remove_with(
 #[test]
 fn directories_that_cannot_be_moved_are_removed() {
     for levels in [DEEP + 3, 300] {
-        let parent = tempfile::tempdir().unwrap();
-        let top = parent.path().join("top");
+        let (parent, top) = place();
         let deepest = top.join("d/".repeat(levels));
         fs::create_dir_all(&deepest).unwrap();
         fs::write(deepest.join("file"), "x").unwrap();
@@ -141,8 +147,7 @@ fn directories_that_cannot_be_moved_are_removed() {
 
 #[test]
 fn a_removal_goes_on_after_an_error() {
-    let parent = tempfile::tempdir().unwrap();
-    let top = parent.path().join("top");
+    let (parent, top) = place();
     for name in ["a", "b", "c"] {
         fs::create_dir_all(top.join(name).join("inner")).unwrap();
         fs::write(top.join(name).join("inner/file"), "x").unwrap();
