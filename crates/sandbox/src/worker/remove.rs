@@ -74,7 +74,8 @@ struct Removal {
     top: OwnedFd,
     /// The directory of the last level.
     here: OwnedFd,
-    /// The directories from the top to this one.
+    /// The directories from the top to this one: [`DEEP`] at most while moves succeed, and
+    /// otherwise no more than the files that a request may have.
     levels: Vec<Level>,
     /// Number of names in all levels.
     held: usize,
