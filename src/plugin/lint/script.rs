@@ -59,7 +59,8 @@ fn is_eval(command: &[u8]) -> bool {
     let is_closed = |quote| move |word: &&str| word.matches(quote).count() % 2 == 0;
     let words = head.split_whitespace().take_while(is_closed('"')).take_while(is_closed('\''));
     let words: Vec<_> = words.collect();
-    let body = words.rsplit(|word| *word == "{").next().unwrap_or_default();
+    let begins_body = |word: &&str| *word == "{" || word.ends_with("(){");
+    let body = words.rsplit(begins_body).next().unwrap_or_default();
     body.iter().find(|word| !is_keyword(word)) == Some(&"eval")
 }
 
@@ -204,6 +205,7 @@ mod tests {
             "x=$(eval \"a; b $ARGOCD_ENV_ARGS\")",
             "eval $ARGOCD_ENV_ARGS",
             "f() { eval \"$ARGOCD_ENV_ARGS\"; }",
+            "f(){ eval \"$ARGOCD_ENV_ARGS\"; }",
             "f () { A=b eval \"$ARGOCD_ENV_ARGS\"; }",
             "f()\n{\n  eval \"$ARGOCD_ENV_ARGS\"\n}",
         ] {

@@ -49,7 +49,7 @@ pub(crate) fn shell_name(program: &str) -> Option<&str> {
 /// True for an option of a shell with a script in the next word, such as `-c` or `-ec`.
 pub(crate) fn precedes_script(option: &str) -> bool {
     let letters = option.strip_prefix('-').unwrap_or_default();
-    letters.ends_with('c') && letters.bytes().all(|byte| byte.is_ascii_lowercase())
+    letters.ends_with('c') && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
 /// Finds the script of `sh -c script rest…`, with any options.
