@@ -39,13 +39,14 @@ pub(super) fn check(host: &Host, report: &mut Report) {
 pub(super) fn next_steps(host: &Host, blueprint: &Blueprint<'_>, report: &mut Report) {
     let Blueprint { shape, options, .. } = blueprint;
     report.next(match host.form {
-        Form::Chart => match host.path_of_values() {
-            path if host.is_whole() => format!(
-                "check the definitions: yq .{path} RESULT | helm template … --values - | \
-                 cmp-supervisor validate -"
-            ),
-            _ => "check the definitions: helm template … | cmp-supervisor validate -".to_owned(),
-        },
+        Form::Chart if host.is_whole() => format!(
+            "check the definitions: yq .{} RESULT | helm template … --values - | cmp-supervisor \
+             validate -",
+            host.path_of_values()
+        ),
+        Form::Chart => {
+            "check the definitions: helm template … | cmp-supervisor validate -".to_owned()
+        }
         Form::Workload | Form::JsonPatch | Form::Operator => {
             "check the definitions: cmp-supervisor migrate … | cmp-supervisor validate -".to_owned()
         }

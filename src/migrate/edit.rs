@@ -9,6 +9,7 @@ use super::{
     field::{replace_path, set},
     yaml,
 };
+use crate::plugin::folds_to;
 
 /// Places of commands in a definition.
 const COMMANDS: [&[&str]; 4] = [
@@ -18,11 +19,11 @@ const COMMANDS: [&[&str]; 4] = [
     &["spec", "parameters", "dynamic"],
 ];
 
-/// Keys of a command that changes read.
-const WORDS: [&str; 2] = ["command", "args"];
+/// Keys of a command that are changed.
+const COMMAND_KEYS: [&str; 2] = ["command", "args"];
 
-/// Other keys that changes read or write.
-const OTHERS: [&[&str]; 5] = [
+/// Other keys that are changed, or decide about a change.
+const OTHER_KEYS: [&[&str]; 5] = [
     &["spec", "sandbox", "read"],
     &["spec", "sandbox", "caches"],
     &["spec", "sandbox", "env"],
@@ -129,7 +130,7 @@ impl Edit {
         let Some(command) = place.filter(|command| !strings(command, "command").is_empty()) else {
             return;
         };
-        for key in WORDS {
+        for key in COMMAND_KEYS {
             for word in command.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten() {
                 if let Value::String(text) = word {
                     *text = self.relocate(text);
@@ -190,14 +191,15 @@ pub(super) fn commands(definition: &str) -> Vec<Vec<String>> {
 /// A key that changes would miss, because it is in another case: Argo CD reads it too.
 pub(super) fn missed_key(definition: &str) -> Option<String> {
     let value = yaml::read(definition.as_bytes()).unwrap_or_default();
-    let words = COMMANDS.iter().flat_map(|path| WORDS.map(|word| [path, &[word][..]].concat()));
-    let mut paths = words.chain(OTHERS.map(<[_]>::to_vec));
+    let words =
+        COMMANDS.iter().flat_map(|path| COMMAND_KEYS.map(|word| [path, &[word][..]].concat()));
+    let mut paths = words.chain(OTHER_KEYS.map(<[_]>::to_vec));
     paths.find_map(|path| {
         let mut place = Some(&value);
         path.iter().find_map(|key| {
             let map = place?.as_object()?;
             place = map.get(*key);
-            map.keys().find(|found| found != key && found.eq_ignore_ascii_case(key)).cloned()
+            map.keys().find(|found| found != key && folds_to(found, key)).cloned()
         })
     })
 }

@@ -79,10 +79,12 @@ pub(super) fn label(text: &str, most: usize) -> String {
 pub(super) fn replace_path(text: &str, old: &str, new: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some((before, after)) = rest.split_once(old) {
+    while let Some((between, after)) = rest.split_once(old) {
+        let before = text.strip_suffix(after).and_then(|text| text.strip_suffix(old));
+        let before = before.unwrap_or_default();
         let is_host = old.starts_with('/') && ends_with_scheme(before);
         let is_part = goes_on(after) || is_below_another(before) || is_host;
-        result.push_str(before);
+        result.push_str(between);
         result.push_str(if is_part { old } else { new });
         rest = after;
     }
@@ -116,9 +118,11 @@ mod tests {
     fn only_whole_names_are_replaced() {
         let replaced = replace_path("/keys/a:/keys /keys2 /keys.d", "/keys", "/new");
         assert_eq!(replaced, "/new/a:/new /keys2 /keys.d");
-        let longer = "/opt/keys $HOME/keys/a ${DIR}/keys https://host/keys ./keys ~/keys";
+        assert_eq!(replace_path("/keys/keys", "/keys", "/new"), "/new/keys");
+        let longer =
+            "/opt/keys/keys /opt/keys $HOME/keys/a ${DIR}/keys https://host/keys ./keys ~/keys";
         assert_eq!(replace_path(longer, "/keys", "/new"), longer);
-        let hosts = "http://keys:8200 oci://keys/x --url=http://keys 'oci://keys'";
+        let hosts = "http://keys:8200 http://keys/keys oci://keys/x --url=http://keys 'oci://keys'";
         assert_eq!(replace_path(hosts, "/keys", "/new"), hosts);
         let whole = replace_path("-I/keys --file=/keys '/keys' file:///keys", "/keys", "/new");
         assert_eq!(whole, "-I/new --file=/new '/new' file:///new");

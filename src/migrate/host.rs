@@ -219,9 +219,12 @@ impl Host {
         at(&self.document, above)
     }
 
-    /// Keys of the chart's values, such as `spec.values`.
+    /// Keys of the release's values, such as `spec.values`. Those of a parent chart have the
+    /// chart's below.
     pub(super) fn path_of_values(&self) -> String {
-        self.base.split_last().map_or_else(String::new, |(_, above)| above.join("."))
+        let end = self.base.iter().position(|key| ["values", "valuesObject"].contains(&&**key));
+        let end = end.map_or(self.base.len().saturating_sub(1), |index| index + 1);
+        self.base.iter().take(end).map(String::as_str).collect::<Vec<_>>().join(".")
     }
 
     /// True if the result is a whole object, and not values with the keys that change.

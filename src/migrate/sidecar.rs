@@ -23,6 +23,9 @@ const SOCKET_DIR: &str = "ARGOCD_PLUGINSOCKFILEPATH";
 /// Programs that run another one as process 1 of a container, and nothing else.
 const INITS: [&str; 3] = ["tini", "tini-static", "dumb-init"];
 
+/// Their options that take the next word as a value.
+const WITH_VALUES: [&str; 4] = ["-p", "-e", "-r", "--rewrite"];
+
 /// One sidecar, as it is in the manifest.
 #[derive(Clone, Debug)]
 pub(super) struct Sidecar(Value);
@@ -164,9 +167,17 @@ fn without_init<'w, 'v>(words: &'w [&'v str]) -> &'w [&'v str] {
     if !INITS.contains(&file_name(program)) {
         return words;
     }
-    let end = arguments.iter().position(|word| *word == "--").map(|end| end + 1);
-    let first = || arguments.iter().position(|word| !word.starts_with('-'));
-    arguments.get(end.or_else(first).unwrap_or_default()..).unwrap_or_default()
+    let mut rest = arguments;
+    while let Some((option, after)) = rest.split_first().filter(|(word, _)| word.starts_with('-')) {
+        rest = after;
+        if *option == "--" {
+            break;
+        }
+        if WITH_VALUES.contains(option) {
+            rest = rest.get(1..).unwrap_or_default();
+        }
+    }
+    rest
 }
 
 fn file_name(path: &str) -> &str {

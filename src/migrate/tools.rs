@@ -226,7 +226,8 @@ fn programs_by_path(plugin: &Plugin) -> BTreeSet<String> {
 /// True if a word of a script begins after this text, also in quotes.
 fn begins_word(before: &str) -> bool {
     let before = before.strip_suffix(['"', '\'']).unwrap_or(before);
-    before.chars().next_back().is_none_or(|c| c.is_whitespace() || "=(;|&`".contains(c))
+    let before = before.strip_suffix('\\').unwrap_or(before);
+    before.chars().next_back().is_none_or(|c| c.is_whitespace() || "=(;|&`[{,<!".contains(c))
 }
 
 /// The images of all sidecars, each once, in their order.

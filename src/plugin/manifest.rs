@@ -14,11 +14,11 @@ use cmp_yaml::stream::check_json;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub(crate) use self::extension::may_name_cache;
+pub(crate) use self::{extension::may_name_cache, shape::folds_to};
 pub use self::{fault::InvalidManifest, schema::schema, shape::Step};
 pub(super) use self::{
     fields::sections_of,
-    shape::{Finding, FindingKind, at, folds_to},
+    shape::{Finding, FindingKind, at},
     typed::KIND,
 };
 use self::{

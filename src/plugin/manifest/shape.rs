@@ -336,7 +336,7 @@ pub(in crate::plugin) fn at(path: &[Step]) -> String {
 
 /// Compares keys as Go does: without case. Two letters outside ASCII fold to `s`
 /// and `k`.
-pub(in crate::plugin) fn folds_to(key: &str, name: &str) -> bool {
+pub(crate) fn folds_to(key: &str, name: &str) -> bool {
     let folded = key.chars().map(|c| match c {
         'ſ' => 's',
         '\u{212a}' => 'k',

@@ -53,6 +53,7 @@ fn programs_that_commands_name_by_their_paths_are_reported() {
             "[sh, -c, 'A=b;/o/bin/a&&/o/bin/b|\"/o/bin/c\" x=/o/bin/d `/o/bin/e`']",
             "/o/bin/a, /o/bin/b, /o/bin/c, /o/bin/d, /o/bin/e",
         ),
+        ("[python3, -c, 'run([\"/o/bin/f\"])']", "/o/bin/f"),
     ] {
         let expected = format!("{told}{paths}: name them without");
         let report = report(command, &[]);

@@ -99,12 +99,17 @@ fn arguments_without_a_command_are_those_of_the_entrypoint() {
         "command: [/usr/bin/tini, -g, -p, SIGTERM, --, /x/argocd-cmp-server]",
         "command: [/usr/bin/dumb-init, sh, -c, exec argocd-cmp-server]",
         "command: [tini, --]\n          args: [argocd-cmp-server]",
+        "command: [tini, -p, SIGTERM, argocd-cmp-server]",
+        "command: [bash, -Eec, exec argocd-cmp-server]",
     ] {
         let told = report(start);
         assert!(!told.contains("cmp-supervisor is started instead of"), "{start}: {told}");
     }
-    for start in ["tini, --, env, A=b, argocd-cmp-server", "tini, --, /entry.sh, argocd-cmp-server"]
-    {
+    for start in [
+        "tini, --, env, A=b, argocd-cmp-server",
+        "tini, --, /entry.sh, argocd-cmp-server",
+        "tini, doppler, run, --, argocd-cmp-server",
+    ] {
         let told = report(&format!("command: [{start}]"));
         assert!(told.contains("cmp-supervisor is started instead of tini"), "{start}: {told}");
     }
