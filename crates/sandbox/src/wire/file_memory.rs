@@ -3,7 +3,7 @@
 /// Estimate of the kernel's memory for a file, directory or link besides its contents. On
 /// Linux 6.18, 0.9 KiB for its inode and name; 0.5 KiB more for a name of 250 bytes, and
 /// 0.6 KiB more for the index of contents that are longer than a page
-/// (ARCHITECTURE.md#files-in-memory). Few files have both.
+/// (docs/measurements.md#files-in-memory). Few files have both.
 const FILE: u64 = 1536;
 
 /// Bytes of memory that so many files take, whose contents take `bytes`.
