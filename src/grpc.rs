@@ -3,11 +3,11 @@
 //! No other module uses tonic or the protobuf messages.
 
 mod acceptor;
+mod account;
 mod ask_pass;
 mod authority;
 mod bind;
 mod call;
-mod cause;
 mod client;
 mod connection;
 mod encoded;

@@ -14,9 +14,9 @@ use tonic::{Request, Status, metadata::MetadataMap};
 use tracing::{Span, error_span, field::Empty, info, warn};
 
 use super::{
-    cause::{self, Cause},
+    account::{self, Account},
     observed,
-    status::{Account, CallError},
+    status::CallError,
 };
 use crate::{
     bundle::{Failed, Keeper},
@@ -64,7 +64,6 @@ pub(super) struct Call {
 /// The end of a call.
 struct End<'e> {
     account: Account,
-    cause: Cause,
     code: GrpcCode,
     /// The error, without secrets.
     error: Option<&'e str>,
@@ -141,17 +140,15 @@ impl Call {
     pub(super) fn end<T>(mut self, result: Result<(T, Outcome), CallError>) -> Result<T, Status> {
         match result {
             Ok((answer, outcome)) => {
-                let account = Account { outcome, clock: None };
-                let cause = Cause::default();
-                self.settle(End { account, cause, code: GrpcCode::Ok, error: None });
+                let account = Account::plain(outcome);
+                self.settle(End { account, code: GrpcCode::Ok, error: None });
                 Ok(answer)
             }
             Err(failure) => {
                 let (redactor, about) = (&self.context.redactor, self.description());
                 let status = failure.status(self.method, redactor, &about);
-                let (account, cause) = (failure.account(), Cause::of(&failure));
-                let (code, error) = (cause::label(status.code()), Some(status.message()));
-                self.settle(End { account, cause, code, error });
+                let (code, error) = (account::label(status.code()), Some(status.message()));
+                self.settle(End { account: Account::of(&failure), code, error });
                 Err(status)
             }
         }
@@ -166,7 +163,7 @@ impl Call {
         ];
         let from_outside = kills.into_iter().find(|(outcome, _)| *outcome == end.account.outcome);
         let from_outside = from_outside.filter(|_| progress.runs_command());
-        end.cause.kill = end.cause.kill.or(from_outside.map(|(_, kill)| kill));
+        end.account.kill = end.account.kill.or(from_outside.map(|(_, kill)| kill));
         let last = progress.phase();
         progress.finish();
         if let Some(id) = progress.trace.as_ref().and_then(Trace::sampled_id) {
@@ -261,7 +258,7 @@ impl Call {
             limits_used: progress.limits_used().iter().copied().collect(),
             uid: progress.uid,
             timeout: end.account.clock,
-            kill: end.cause.kill,
+            kill: end.account.kill,
             application: self.application.clone().filter(|_| is_told),
             error: end.error.filter(|_| is_told).map(Into::into),
         }
@@ -293,13 +290,13 @@ impl Call {
             let cpu = progress.usage.iter().map(|(_, usage)| usage.user + usage.system).sum();
             metrics.application(name, Cost { cpu, peak_memory: progress.peak_memory });
         }
-        let Cause { kill, fault, not_started } = end.cause;
+        let Account { outcome, clock, kill, fault, not_started } = end.account;
         metrics.grpc_handled(method, end.code, deadline.elapsed());
         metrics.ended(&Ended {
             method,
-            outcome: end.account.outcome,
+            outcome,
             took: deadline.elapsed(),
-            timeout: end.account.clock.map(|timer| (last, timer)),
+            timeout: clock.map(|timer| (last, timer)),
             kill,
             fault,
             not_started,
@@ -318,8 +315,7 @@ impl Drop for Call {
                 let reason = "the client cancelled the call or went away";
                 (Outcome::ClientCancelled, GrpcCode::Canceled, reason)
             };
-            let account = Account { outcome, clock: None };
-            self.settle(End { account, cause: Cause::default(), code, error: Some(reason) });
+            self.settle(End { account: Account::plain(outcome), code, error: Some(reason) });
         }
     }
 }

@@ -2,16 +2,13 @@
 
 use std::fmt;
 
-use cmp_sandbox::{NoLease, Redactor};
+use cmp_sandbox::Redactor;
 use tonic::{Code, Status};
 
-use super::stream::NoHeader;
+use super::{account::Account, stream::NoHeader};
 use crate::{
-    metrics::{Method, Outcome, Timer},
-    request::{
-        BrokenStream, Deadline, Failure, InvalidOutput, NoMemory, ReceiveError, RequestError,
-        RunError, admission::NoPermit, announcement::InvalidAnnouncements,
-    },
+    metrics::{Method, Outcome},
+    request::{BrokenStream, ReceiveError, RequestError, announcement::InvalidAnnouncements},
 };
 
 /// Longest error text in bytes. It travels as a header. A client that receives
@@ -30,26 +27,6 @@ pub(super) enum CallError {
         bytes: usize,
         limit: usize,
     },
-}
-
-/// The values under which a failure is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Account {
-    pub(super) outcome: Outcome,
-    /// The clock that ended the request, if one did.
-    pub(super) clock: Option<Timer>,
-}
-
-const STALLED: Account = Account { outcome: Outcome::Stalled, clock: Some(Timer::Stream) };
-
-impl Account {
-    fn plain(outcome: Outcome) -> Self {
-        Self { outcome, clock: None }
-    }
-
-    fn late(deadline: &Deadline) -> Self {
-        Self { outcome: Outcome::Deadline, clock: Some(deadline.clock().into()) }
-    }
 }
 
 impl CallError {
@@ -97,7 +74,7 @@ impl CallError {
         if let Some(BrokenStream::Unreadable { is_long, .. }) = self.broken_stream() {
             return if *is_long { Code::ResourceExhausted } else { Code::Internal };
         }
-        match (self, self.account()) {
+        match (self, Account::of(self)) {
             (_, Account { clock: Some(_), .. }) => Code::DeadlineExceeded,
             (Self::CutOff, _) => Code::Unavailable,
             (Self::Large { .. }, _)
@@ -116,81 +93,6 @@ impl CallError {
             Self::Header(NoHeader::Broken(error))
             | Self::Request(RequestError::Receive(ReceiveError::Stream(error))) => Some(error),
             Self::Header(_) | Self::Request(_) | Self::CutOff | Self::Large { .. } => None,
-        }
-    }
-
-    /// The values under which the failure is counted.
-    pub(super) fn account(&self) -> Account {
-        let (plain, late) = (Account::plain, Account::late);
-        let error = match self {
-            Self::Header(NoHeader::Broken(error)) => return broken(error),
-            Self::Header(_) => return plain(Outcome::BadStream),
-            Self::CutOff => return plain(Outcome::Shutdown),
-            Self::Large { .. } => return plain(Outcome::OutputLimit),
-            Self::Request(error) => error,
-        };
-        match error {
-            RequestError::Admission(NoPermit::Full { .. }) => plain(Outcome::Rejected),
-            RequestError::Admission(NoPermit::Deadline { passed, .. })
-            | RequestError::Late { passed, .. }
-            | RequestError::Memory(NoMemory { passed, .. })
-            | RequestError::Run(
-                RunError::TooLate(passed) | RunError::Memory(NoMemory { passed, .. }),
-            ) => late(&passed.0),
-            RequestError::Lease(NoLease::SpawnerGone | NoLease::Unconfined(_))
-            | RequestError::Run(RunError::Unconfined(_)) => plain(Outcome::Sandbox),
-            RequestError::Volume(_) => plain(Outcome::VolumeFull),
-            RequestError::Receive(error) => not_received(error),
-            RequestError::Settle(_) | RequestError::Undecided(_) => plain(Outcome::BadStream),
-            RequestError::Run(RunError::Start { .. }) => plain(Outcome::ExitNonzero),
-            RequestError::Run(RunError::Failed(command)) => failed(&command.failure),
-            RequestError::Output(InvalidOutput::Memory { .. } | InvalidOutput::NoRoom { .. })
-            | RequestError::Announcements(InvalidAnnouncements::Memory { .. }) => {
-                plain(Outcome::OutputLimit)
-            }
-            RequestError::Output(_)
-            | RequestError::Announcements(
-                InvalidAnnouncements::Output(_) | InvalidAnnouncements::Null { .. },
-            ) => plain(Outcome::BadOutput),
-        }
-    }
-}
-
-/// The values under which a command is counted that failed.
-fn failed(failure: &Failure) -> Account {
-    match failure {
-        Failure::Exit(_) => Account::plain(Outcome::ExitNonzero),
-        Failure::Signal(_) => Account::plain(Outcome::Signaled),
-        Failure::Deadline(deadline) => Account::late(deadline),
-        Failure::Timeout(_) => Account { outcome: Outcome::Deadline, clock: Some(Timer::Command) },
-        Failure::OutputLimit(_) => Account::plain(Outcome::OutputLimit),
-        Failure::Excess(_) => Account::plain(Outcome::ResourceLimit),
-    }
-}
-
-/// The values under which an archive is counted that was not received.
-fn not_received(error: &ReceiveError) -> Account {
-    let outcome = match error {
-        ReceiveError::Deadline(passed) => return Account::late(&passed.0),
-        ReceiveError::Stream(error) => return broken(error),
-        ReceiveError::Killed { excess: Some(_), .. } => Outcome::ResourceLimit,
-        ReceiveError::Killed { excess: None, .. } => Outcome::Signaled,
-        ReceiveError::Full(_) => Outcome::VolumeFull,
-        ReceiveError::NoTurn(_) | ReceiveError::Unconfined(_) => Outcome::Sandbox,
-        ReceiveError::Checksum | ReceiveError::Large { .. } | ReceiveError::Archive(_) => {
-            Outcome::BadStream
-        }
-    };
-    Account::plain(outcome)
-}
-
-/// The values under which a stream is counted that ended early.
-fn broken(error: &BrokenStream) -> Account {
-    match error {
-        BrokenStream::Stalled { .. } => STALLED,
-        BrokenStream::Transport => Account::plain(Outcome::ClientCancelled),
-        BrokenStream::NoChunk | BrokenStream::Unreadable { .. } => {
-            Account::plain(Outcome::BadStream)
         }
     }
 }
@@ -259,7 +161,7 @@ impl<E: Into<RequestError>> From<E> for CallError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{grpc::cause::Cause, metrics::StreamFault, request::announcement::announce};
+    use crate::{metrics::StreamFault, request::announcement::announce};
 
     #[test]
     fn parameters_that_are_not_json_have_argo_cds_error_and_the_form_that_is_expected() {
@@ -283,14 +185,15 @@ mod tests {
             let broken = || BrokenStream::Unreadable { text: "grpc: unread".to_owned(), is_long };
             let later = CallError::from(ReceiveError::from(broken()));
             for error in [CallError::Header(NoHeader::Broken(broken())), later] {
-                assert_eq!((error.code(), error.account().outcome), (code, Outcome::BadStream));
-                assert_eq!(Cause::of(&error).fault, Some(StreamFault::Message));
+                let Account { outcome, fault, .. } = Account::of(&error);
+                assert_eq!((error.code(), outcome), (code, Outcome::BadStream));
+                assert_eq!(fault, Some(StreamFault::Message));
                 let status = error.status(Method::Match, &Redactor::default(), "plugin x");
                 assert_eq!(status.message(), "grpc: unread (plugin x)");
             }
         }
         let gone = CallError::from(ReceiveError::from(BrokenStream::Transport));
-        assert_eq!(gone.account().outcome, Outcome::ClientCancelled);
+        assert_eq!(Account::of(&gone).outcome, Outcome::ClientCancelled);
     }
 
     #[test]
@@ -302,6 +205,6 @@ mod tests {
              and the limit is 2 MiB: raise ARGOCD_GRPC_MAX_SIZE_MB on the sidecar and on the \
              repo-server"
         );
-        assert_eq!(large.account().outcome, Outcome::OutputLimit);
+        assert_eq!(Account::of(&large).outcome, Outcome::OutputLimit);
     }
 }

@@ -85,18 +85,6 @@ pub(super) enum NoHeader {
     NoMetadata,
 }
 
-impl NoHeader {
-    /// True if the client sent something else than the metadata.
-    pub(super) fn is_fault(&self) -> bool {
-        match self {
-            Self::End
-            | Self::NoMetadata
-            | Self::Broken(BrokenStream::NoChunk | BrokenStream::Unreadable { .. }) => true,
-            Self::Broken(BrokenStream::Transport | BrokenStream::Stalled { .. }) => false,
-        }
-    }
-}
-
 /// The body of a request. tonic takes the error of a cancelled call for the end of its
 /// stream, so all errors of the connection are one that it does not know.
 pub(super) fn body<B>(body: B) -> Body
