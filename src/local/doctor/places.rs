@@ -10,6 +10,7 @@ use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
 
 use super::{Check, answer::checks};
 use crate::{
+    access::is_missing,
     budget::Budget,
     config::Serve,
     container::Volume,
@@ -118,11 +119,17 @@ fn sockets(path: &Path, uid: u32) -> Check {
     }
 }
 
-/// Checks a path of `--read`: if it is missing, every request fails.
+/// Checks a path of `--read`. Requests run without one that is missing, and fail if it
+/// exists and cannot be opened.
 fn read(path: &Path) -> Option<Check> {
     let error = fs::metadata(path).err()?;
     let text = format!("read: {}: {error}", path.display());
-    Some(Check::failure(text).remedy("mount it, or remove it from --read"))
+    let check = if is_missing(path) {
+        Check::warning(format!("{text}; requests run without it until it exists"))
+    } else {
+        Check::failure(text)
+    };
+    Some(check.remedy("mount it, or remove it from --read"))
 }
 
 /// The directory, or its first existing parent, in which `serve` creates the
