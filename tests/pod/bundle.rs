@@ -49,6 +49,9 @@ const MASKED: [&str; 8] = [
 const READ_ONLY: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
+/// `oom_score_adj` that Kubernetes sets for a request of 128 MiB on a node with 16 GiB.
+const OOM_SCORE: i32 = 992;
+
 /// Length of a period of the processor's limit in microseconds.
 const PERIOD: u32 = 100_000;
 
@@ -83,7 +86,7 @@ impl Bundle {
     pub(crate) fn configure(&self, container: &Container, arguments: &[String]) {
         let group = self.0.file_name().unwrap().to_str().unwrap();
         let namespaces = ["pid", "network", "ipc", "uts", "mount"];
-        let mut config = json!({
+        let config = json!({
             "ociVersion": "1.0.2",
             "hostname": "pod",
             "root": {"path": "rootfs", "readonly": true},
@@ -95,11 +98,9 @@ impl Bundle {
                 "resources": resources(container),
                 "maskedPaths": MASKED,
                 "readonlyPaths": READ_ONLY,
+                "seccomp": profile::runtime_default(),
             },
         });
-        if container.is_filtered {
-            config["linux"]["seccomp"] = profile::runtime_default();
-        }
         fs::write(self.at("config.json"), config.to_string()).unwrap();
     }
 
@@ -166,7 +167,7 @@ fn process(container: &Container, arguments: &[String]) -> Value {
         "capabilities": {"bounding": capabilities, "effective": own, "permitted": own},
         "rlimits": [{"type": "RLIMIT_NOFILE", "soft": soft, "hard": hard}],
         "noNewPrivileges": true,
-        "oomScoreAdj": container.oom_score,
+        "oomScoreAdj": OOM_SCORE,
     })
 }
 

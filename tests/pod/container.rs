@@ -49,8 +49,6 @@ pub(crate) struct Container {
     pub(crate) capabilities: Vec<String>,
     pub(crate) user: u32,
     pub(crate) descriptors: (u64, u64),
-    pub(crate) oom_score: i32,
-    pub(crate) is_filtered: bool,
     pub(crate) is_below_init: bool,
     pub(crate) binary: PathBuf,
     /// Argo CD's own server, to compare with: one process for each plugin.
@@ -69,9 +67,6 @@ impl Container {
             capabilities: ["SETUID", "SETGID", "KILL"].map(str::to_owned).into(),
             user: 0,
             descriptors: (1024, 524_288),
-            // Kubernetes sets this for a request of 128 MiB on a node with 16 GiB.
-            oom_score: 992,
-            is_filtered: true,
             is_below_init: false,
             binary: binary(),
             peer: None,
@@ -123,18 +118,6 @@ impl Container {
     /// Soft and hard limit of open files.
     pub(crate) fn descriptors(mut self, soft: u64, hard: u64) -> Self {
         self.descriptors = (soft, hard);
-        self
-    }
-
-    /// `oom_score_adj` of the first process.
-    pub(crate) fn oom_score(mut self, score: i32) -> Self {
-        self.oom_score = score;
-        self
-    }
-
-    /// Without a seccomp profile, as in a privileged container.
-    pub(crate) fn without_seccomp(mut self) -> Self {
-        self.is_filtered = false;
         self
     }
 

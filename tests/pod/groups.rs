@@ -81,11 +81,6 @@ impl Groups {
         self.named("memory", "memory.oom_control", "oom_kill")
     }
 
-    /// Processes and threads in the container.
-    pub(crate) fn tasks(&self) -> u64 {
-        self.number("pids", "pids.current")
-    }
-
     /// Forks that failed because of the limit of processes.
     pub(crate) fn forks_refused(&self) -> u64 {
         self.named("pids", "pids.events", "max")

@@ -3,7 +3,6 @@
 //! memory, and a victim that must keep answering. See README.md.
 
 #![cfg(test)]
-#![expect(dead_code, reason = "not every part of the harness has a user")]
 
 mod baseline;
 mod budget;

@@ -192,11 +192,6 @@ impl Running {
         fs::read_to_string(self.parts.bundle.at("log")).unwrap_or_default()
     }
 
-    /// The exit code, if the container has ended.
-    pub(crate) fn exit_code(&mut self) -> Option<i32> {
-        self.runtime.try_wait().unwrap().map(|status| status.code().unwrap_or(-1))
-    }
-
     /// Sum of a metric over all its labels. `None` if the server does not answer.
     pub(crate) fn metric(&self, name: &str) -> Option<f64> {
         if self.parts.is_peer {

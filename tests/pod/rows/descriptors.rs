@@ -1,6 +1,6 @@
 //! More clients than the container has descriptors for.
 
-use std::{thread, time::Duration};
+use std::time::Duration;
 
 use crate::{
     container::Container,
@@ -19,7 +19,9 @@ fn more_clients_than_descriptors_do_not_stop_the_probes() {
     let (archive, open) = Archive::stalled(&pod.file("stalled"));
     let request = pod.request("victim").archive(&archive).timeout(Duration::from_secs(20));
     let calls: Vec<_> = (0..CLIENTS).map(|_| request.start()).collect();
-    thread::sleep(Duration::from_secs(4));
+    pod.until("clients that wait for a connection", |pod| {
+        pod.metric("argocd_cmp_connections_waiting_total") > Some(0.0)
+    });
     assert!(pod.is_alive(), "{}", pod.log());
     calls.into_iter().for_each(Call::vanish);
     drop(open);
