@@ -51,7 +51,7 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use self::{
-    admission::{Admission, Class, Entry, Lanes, NoPermit, Permit},
+    admission::{Admission, Ask, Class, Lanes, NoPermit, Permit},
     checkout::Checkout,
     discovery::{MatchKey, Pattern},
     encrypted::Suspects,
@@ -382,9 +382,8 @@ impl Pipeline {
         context: &mut RequestContext,
     ) -> Result<Permit, NoPermit> {
         context.progress.enter(Phase::Queue);
-        let (plugin, deadline) = (&context.plugin.name, &context.deadline);
-        let unread = incoming.unread();
-        self.admission.enter(Entry { class, plugin, unread, deadline }).await
+        let ask = Ask { class, plugin: &context.plugin.name, unread: incoming.unread() };
+        self.admission.enter(ask, &context.deadline).await
     }
 }
 

@@ -18,12 +18,12 @@ use std::{
 use cmp_sandbox::Consumption;
 use tokio::sync::{oneshot, watch};
 
-pub(crate) use self::capacity::Class;
 use self::{
     capacity::Capacity,
     charge::Charge,
-    schedule::{Ask, Schedule, Ticket},
+    schedule::{Schedule, Ticket},
 };
+pub(crate) use self::{capacity::Class, schedule::Ask};
 pub use self::{
     lane::NewestDefinition,
     lanes::Lanes,
@@ -70,16 +70,6 @@ pub struct Load {
     pub waiting: usize,
 }
 
-/// A request for a place.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry<'a> {
-    pub(crate) class: Class,
-    pub(crate) plugin: &'a PluginName,
-    /// Bytes of its archive that must still be read.
-    pub(crate) unread: u64,
-    pub(crate) deadline: &'a Deadline,
-}
-
 impl Admission {
     /// Shares out `budget`.
     #[must_use]
@@ -105,13 +95,17 @@ impl Admission {
 
     /// Waits for a place. The wait ends early enough for the rest of the archives
     /// of all waiting requests to be read before the client's deadline.
-    pub(crate) async fn enter(&self, entry: Entry<'_>) -> Result<Permit, NoPermit> {
-        let (permit, admitted, wait) = self.queue(entry)?;
+    pub(crate) async fn enter(
+        &self,
+        ask: Ask<'_>,
+        deadline: &Deadline,
+    ) -> Result<Permit, NoPermit> {
+        let (permit, admitted, wait) = self.queue(ask, deadline)?;
         match wait.limit(admitted).await {
             // The sender is dropped only together with its ticket.
             Ok(_) => Ok(permit),
             Err(passed) => {
-                let obstacle = self.obstacle(entry.class, entry.plugin);
+                let obstacle = self.obstacle(ask.class, ask.plugin);
                 Err(NoPermit::Deadline { obstacle, passed })
             }
         }
@@ -135,12 +129,13 @@ impl Admission {
 
     fn queue(
         &self,
-        entry: Entry<'_>,
+        ask: Ask<'_>,
+        deadline: &Deadline,
     ) -> Result<(Permit, oneshot::Receiver<()>, Deadline), NoPermit> {
-        let Entry { class, plugin, unread, deadline } = entry;
+        let Ask { class, plugin, unread } = ask;
         let (admit, admitted) = oneshot::channel();
         let entered = self.change(|schedule| {
-            let ticket = schedule.enter(&Ask { class, plugin, unread }, admit);
+            let ticket = schedule.enter(&ask, admit);
             ticket.map(|ticket| (ticket, schedule.unread(class)))
         });
         let Some((ticket, all_unread)) = entered else {
@@ -253,7 +248,7 @@ mod tests {
     ) -> Result<Permit, NoPermit> {
         let deadline = &Deadline::new(Some(Duration::from_secs(seconds)), None);
         let (class, plugin) = (Class::Generate, &name(plugin));
-        admission.enter(Entry { class, plugin, unread, deadline }).await
+        admission.enter(Ask { class, plugin, unread }, deadline).await
     }
 
     #[tokio::test(start_paused = true)]

@@ -37,12 +37,12 @@ const EXPECTATION_DIVISOR: u64 = 4;
 pub(super) struct Ticket(u64);
 
 /// A request that asks for a place.
-#[derive(Clone, Debug)]
-pub(super) struct Ask<'a> {
-    pub(super) class: Class,
-    pub(super) plugin: &'a PluginName,
-    /// Bytes that must still be read from its client.
-    pub(super) unread: u64,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask<'a> {
+    pub(crate) class: Class,
+    pub(crate) plugin: &'a PluginName,
+    /// Bytes of its archive that must still be read from its client.
+    pub(crate) unread: u64,
 }
 
 /// All requests that wait or run. `W` is told when a request is admitted.
