@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn a_second_thread_is_reported_instead_of_forking() {
         let (control, theirs) = channel::packet_pair().unwrap();
-        let order = Order { what: Some(OrderKind::Setup(SetupOrder::default())) };
+        let order = Order::from(OrderKind::Setup(SetupOrder::default()));
         channel::send(&control, &order, &[]).unwrap();
         thread::spawn(move || run(theirs)).join().unwrap().unwrap();
         let (report, _) = channel::receive::<SpawnerReport>(&control).unwrap().unwrap();

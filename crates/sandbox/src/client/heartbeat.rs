@@ -9,7 +9,10 @@ use tokio::{
 use tracing::{error, info};
 
 use super::{health::Health, socket::Socket};
-use crate::wire::{channel, message::Order};
+use crate::wire::{
+    channel,
+    message::{Order, OrderKind},
+};
 
 /// Time between two heartbeats.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -48,7 +51,8 @@ async fn exchange(
     answers: &mut watch::Receiver<u64>,
     number: u64,
 ) -> io::Result<()> {
-    socket.send(|end| channel::send(end, &Order::beat(number), &[])).await?;
+    let order = Order::from(OrderKind::Beat(number));
+    socket.send(|end| channel::send(end, &order, &[])).await?;
     let answered = answers.wait_for(|answer| *answer >= number).await;
     answered.map(drop).map_err(io::Error::other)
 }

@@ -12,7 +12,7 @@ use super::{
     limit_watch::LimitWatch,
 };
 use crate::wire::{
-    message::{Grants, JobKind, Leased},
+    message::{Grants, JobKind, Leased, ReleaseOrder},
     usage::TotalLimits,
 };
 
@@ -58,9 +58,7 @@ pub(super) enum Outgoing {
         lease: u64,
     },
     Release {
-        lease: u64,
-        grace_ms: u32,
-        is_cut_off: bool,
+        order: ReleaseOrder,
         /// Its processes may read it until they are gone.
         repository: Option<SharedRepository>,
     },
@@ -272,9 +270,8 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let grace_ms = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);
         if let Some(last) = self.last.take() {
-            let (lease, is_cut_off) = (self.id, self.is_cut_off);
-            let repository = self.repository.take();
-            last.send(Outgoing::Release { lease, grace_ms, is_cut_off, repository });
+            let order = ReleaseOrder { lease: self.id, grace_ms, is_cut_off: self.is_cut_off };
+            last.send(Outgoing::Release { order, repository: self.repository.take() });
         }
     }
 }

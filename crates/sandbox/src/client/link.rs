@@ -25,7 +25,10 @@ use super::{
 use crate::wire::{
     channel,
     exceeded::LimitExceeded,
-    message::{JobKind, Leased, Order, Released, SpawnerEvent, SpawnerReport, WorkerEnded},
+    message::{
+        JobKind, LeaseOrder, Leased, Order, OrderKind, Released, SpawnerEvent, SpawnerReport,
+        StartOrder, WorkerEnded,
+    },
     quarantine::Quarantined,
     usage::TotalLimits,
 };
@@ -190,24 +193,27 @@ impl Driver {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.last += 1;
         let number = waiting.last;
-        match order {
+        let (what, descriptors) = match order {
             Outgoing::Lease { request, kind, grants, endpoints } => {
                 waiting.leases.insert(number, request);
                 waiting.jobs.insert(number, endpoints.ended);
-                (Order::lease(number, kind, grants), endpoints.descriptors)
+                let order = LeaseOrder { ticket: number, kind: kind.into(), grants };
+                (OrderKind::Lease(order), endpoints.descriptors)
             }
             Outgoing::Start { lease, grants, endpoints } => {
                 waiting.jobs.insert(number, endpoints.ended);
-                (Order::start(lease, number, grants), endpoints.descriptors)
+                let order = StartOrder { lease, job: number, grants };
+                (OrderKind::Start(order), endpoints.descriptors)
             }
-            Outgoing::LimitTotal(limits) => (Order::limit_total(limits), Vec::new()),
-            Outgoing::Watch { lease } => (Order::watch(lease), Vec::new()),
-            Outgoing::Stop { lease } => (Order::stop(lease), Vec::new()),
-            Outgoing::Release { lease, grace_ms, is_cut_off, repository } => {
-                waiting.repositories.extend(repository.map(|repository| (lease, repository)));
-                (Order::release(lease, grace_ms, is_cut_off), Vec::new())
+            Outgoing::LimitTotal(limits) => (OrderKind::LimitTotal(limits), Vec::new()),
+            Outgoing::Watch { lease } => (OrderKind::Watch(lease), Vec::new()),
+            Outgoing::Stop { lease } => (OrderKind::Stop(lease), Vec::new()),
+            Outgoing::Release { order, repository } => {
+                waiting.repositories.extend(repository.map(|files| (order.lease, files)));
+                (OrderKind::Release(order), Vec::new())
             }
-        }
+        };
+        (what.into(), descriptors)
     }
 
     async fn receive_all(&self) -> io::Result<()> {

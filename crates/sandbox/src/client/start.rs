@@ -141,7 +141,7 @@ impl Spawner {
             .stdout(Stdio::null())
             .spawn()
             .map_err(NotStarted::Start)?;
-        let order = Order { what: Some(OrderKind::Setup(setup.into())) };
+        let order = Order::from(OrderKind::Setup(setup.into()));
         channel::send(&control, &order, &[]).map_err(NotStarted::Start)?;
         let abilities = ready(&control)?;
         Ok((Self { control, abilities }, SpawnerProcess(process)))

@@ -121,7 +121,10 @@ mod tests {
         sys::resource::{Resource, getrlimit, setrlimit},
     };
 
-    use super::{super::message::Order, *};
+    use super::{
+        super::message::{Order, OrderKind},
+        *,
+    };
 
     /// Few enough to take them all, and more than other tests need.
     const FILES: u64 = 1 << 10;
@@ -130,10 +133,10 @@ mod tests {
     fn a_message_arrives_with_its_descriptor() {
         let (here, there) = packet_pair().unwrap();
         let (inner, carried) = stream_pair().unwrap();
-        send(&here, &Order::release(7, 0, false), &[carried.as_fd()]).unwrap();
+        send(&here, &Order::from(OrderKind::Stop(7)), &[carried.as_fd()]).unwrap();
         drop(carried);
         let (order, descriptors) = receive::<Order>(&there).unwrap().unwrap();
-        assert_eq!(order, Order::release(7, 0, false));
+        assert_eq!(order, Order::from(OrderKind::Stop(7)));
         rustix::io::write(&descriptors[0], b"through").unwrap();
         let mut text = [0; 7];
         rustix::io::read(&inner, &mut text).unwrap();
@@ -154,7 +157,7 @@ mod tests {
             // Other tests keep their descriptors.
             unshare(CloneFlags::CLONE_FILES).unwrap();
             let (here, there) = packet_pair().unwrap();
-            send(&here, &Order::release(7, 0, false), &[here.as_fd(), there.as_fd()]).unwrap();
+            send(&here, &Order::from(OrderKind::Stop(7)), &[here.as_fd(), there.as_fd()]).unwrap();
             setrlimit(Resource::RLIMIT_NOFILE, soft.min(FILES), hard).unwrap();
             let mut taken: Vec<_> = iter::from_fn(|| rustix::io::dup(&here).ok()).collect();
             // One of the two has room.

@@ -348,33 +348,9 @@ impl RequestLimits {
     }
 }
 
-impl Order {
-    pub(crate) const fn lease(ticket: u64, kind: JobKind, grants: Grants) -> Self {
-        Self { what: Some(OrderKind::Lease(LeaseOrder { ticket, kind: kind as i32, grants })) }
-    }
-
-    pub(crate) const fn start(lease: u64, job: u64, grants: Grants) -> Self {
-        Self { what: Some(OrderKind::Start(StartOrder { lease, job, grants })) }
-    }
-
-    pub(crate) const fn watch(lease: u64) -> Self {
-        Self { what: Some(OrderKind::Watch(lease)) }
-    }
-
-    pub(crate) const fn limit_total(limits: TotalLimits) -> Self {
-        Self { what: Some(OrderKind::LimitTotal(limits)) }
-    }
-
-    pub(crate) const fn beat(number: u64) -> Self {
-        Self { what: Some(OrderKind::Beat(number)) }
-    }
-
-    pub(crate) const fn stop(lease: u64) -> Self {
-        Self { what: Some(OrderKind::Stop(lease)) }
-    }
-
-    pub(crate) const fn release(lease: u64, grace_ms: u32, is_cut_off: bool) -> Self {
-        Self { what: Some(OrderKind::Release(ReleaseOrder { lease, grace_ms, is_cut_off })) }
+impl From<OrderKind> for Order {
+    fn from(what: OrderKind) -> Self {
+        Self { what: Some(what) }
     }
 }
 
