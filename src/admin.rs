@@ -16,7 +16,7 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch::Receiver},
-    time::{interval, timeout},
+    time::timeout,
 };
 use tokio_util::task::TaskTracker;
 
@@ -27,7 +27,7 @@ use self::{
     page::{Detail, Page},
     stream::WatchedStream,
 };
-pub use self::{listener::listen, scrapes::Scrapes};
+pub(crate) use self::{listener::listen, scrapes::Scrapes};
 use crate::{
     accept::AcceptErrors,
     config::LogFilter,
@@ -49,9 +49,6 @@ const MAX_BUFFER: usize = 64 * 1024;
 /// Time limit for a reload, including the new sockets.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Interval at which the metrics fold samples into buckets.
-const UPKEEP: Duration = Duration::from_secs(5);
-
 /// Longest text of a log filter in bytes.
 const MAX_FILTER: usize = 4096;
 
@@ -61,7 +58,7 @@ const STATUS_PAGE: &str = include_str!("admin/status.html");
 
 /// Answers requests over HTTP.
 #[derive(Clone, Debug)]
-pub struct Admin {
+pub(crate) struct Admin {
     sources: Sources,
     audience: Audience,
     reloads: Arc<Semaphore>,
@@ -70,7 +67,7 @@ pub struct Admin {
 
 /// The clients that an address is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Audience {
+pub(crate) enum Audience {
     /// All clients, because there is no other address. Orders only from the loopback
     /// address.
     Everybody,
@@ -82,7 +79,7 @@ pub enum Audience {
 
 /// The parts that the endpoints show and control. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Sources {
+pub(crate) struct Sources {
     /// All metrics.
     pub metrics: Metrics,
     /// The state of plugins.
@@ -100,7 +97,7 @@ pub struct Sources {
 impl Admin {
     /// Creates the endpoints.
     #[must_use]
-    pub fn new(mut sources: Sources, audience: Audience) -> Self {
+    pub(crate) fn new(mut sources: Sources, audience: Audience) -> Self {
         if audience == Audience::Public {
             sources.recent = sources.recent.without_details();
         }
@@ -109,22 +106,18 @@ impl Admin {
     }
 
     /// Serves until the runtime ends, because probes need answers while requests
-    /// drain. Without a listener, it only maintains the metrics.
-    pub async fn run(self, listener: Option<TcpListener>, tasks: TaskTracker) {
+    /// drain.
+    pub(crate) async fn run(self, listener: TcpListener, tasks: TaskTracker) {
         let mut connections = Connections::new();
         let mut errors = AcceptErrors::new("a connection to the HTTP server");
-        let mut upkeep = interval(UPKEEP);
         loop {
-            tokio::select! {
-                _ = upkeep.tick() => self.sources.metrics.upkeep(),
-                accepted = accept(listener.as_ref()) => match accepted {
-                    Ok((stream, peer)) => {
-                        errors.accepted();
-                        let place = connections.admit().await;
-                        tasks.spawn(self.clone().serve(stream, peer, place));
-                    }
-                    Err(error) => errors.pause(&error).await,
-                },
+            match listener.accept().await {
+                Ok((stream, peer)) => {
+                    errors.accepted();
+                    let place = connections.admit().await;
+                    tasks.spawn(self.clone().serve(stream, peer.ip(), place));
+                }
+                Err(error) => errors.pause(&error).await,
             }
         }
     }
@@ -248,12 +241,5 @@ fn status(result: Reload) -> StatusCode {
         Reload::Applied | Reload::Unchanged => StatusCode::OK,
         Reload::Partial => StatusCode::UNPROCESSABLE_ENTITY,
         Reload::Rejected => StatusCode::INTERNAL_SERVER_ERROR,
-    }
-}
-
-async fn accept(listener: Option<&TcpListener>) -> std::io::Result<(TcpStream, IpAddr)> {
-    match listener {
-        Some(listener) => listener.accept().await.map(|(stream, peer)| (stream, peer.ip())),
-        None => std::future::pending().await,
     }
 }

@@ -11,6 +11,7 @@ mod parts;
 mod paths;
 mod recorders;
 mod resources;
+mod samples;
 mod saturation;
 mod signals;
 mod sockets;
@@ -286,6 +287,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     parts.run("upkeep", upkeep(config, abilities, pipeline.volume, handles).run());
     let bundles = failed::keep(keeping, &parts);
     parts.run("metrics", measure(state.subscribe(), metrics.clone()));
+    parts.run("samples", samples::fold(metrics.clone()));
     parts.tasks().spawn(signals.reload.follow(prompt, stop.clone()));
     parts.tasks().spawn(orphans::collect());
     parts.tasks().spawn(warn_of_missing_paths(config.bounds().read, pipeline.files));

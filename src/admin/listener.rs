@@ -14,7 +14,7 @@ const BACKLOG: u32 = 1024;
 
 /// Listens on an address. `[::]` also accepts IPv4, and is replaced by `0.0.0.0`
 /// if the kernel has no IPv6. Call this inside a tokio runtime.
-pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     bind(address).or_else(|error| {
         let ipv4 = without_ipv6(address, &error).ok_or(error)?;
         warn!("IPv6 is not available: serving HTTP on IPv4 only");

@@ -53,11 +53,11 @@ type Waiting = (Kind, oneshot::Sender<Bytes>);
 
 /// Asks the thread for pages, which ends with the last of these. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Scrapes(mpsc::Sender<Waiting>);
+pub(crate) struct Scrapes(mpsc::Sender<Waiting>);
 
 impl Scrapes {
     /// Starts the thread.
-    pub fn start(metrics: Metrics) -> io::Result<Self> {
+    pub(crate) fn start(metrics: Metrics) -> io::Result<Self> {
         let (sender, waiting) = mpsc::channel(MAX_WAITING);
         let serve = move || serve(&metrics, waiting);
         thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;

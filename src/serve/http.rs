@@ -34,15 +34,17 @@ impl Listeners {
     /// Serves until the runtime ends. Each server has places and time limits of its own,
     /// so that clients of one cannot keep those of the other out.
     pub(super) fn serve(self, sources: &Sources, parts: &Parts) {
-        let run = |name, listener, audience| {
-            let admin = Admin::new(sources.clone(), audience);
-            parts.run(name, admin.run(listener, parts.tasks().clone()));
-        };
-        let Some(operators) = self.operators else {
-            return run("http", self.usual, Audience::Everybody);
-        };
-        run("http", self.usual, Audience::Public);
-        run("http for operators", Some(operators), Audience::Operators);
+        let everybody =
+            if self.operators.is_some() { Audience::Public } else { Audience::Everybody };
+        for (name, listener, audience) in [
+            ("http", self.usual, everybody),
+            ("http for operators", self.operators, Audience::Operators),
+        ] {
+            if let Some(listener) = listener {
+                let admin = Admin::new(sources.clone(), audience);
+                parts.run(name, admin.run(listener, parts.tasks().clone()));
+            }
+        }
     }
 }
 
