@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use cmp_sandbox::{Shortfall, Tier};
 use serde::{Deserialize, Serialize};
 
-pub use self::{
+pub(crate) use self::{
     channel::{open, tell},
     reader::Events,
     text::Text,
@@ -32,19 +32,19 @@ use crate::{
 };
 
 /// Longest text of an event in bytes. A line of a plugin's output has at most 4 KiB.
-pub const MAX_TEXT: usize = 16 * 1024;
+pub(crate) const MAX_TEXT: usize = 16 * 1024;
 
 /// Longest line in bytes. JSON uses up to six bytes for one byte of text, and an
 /// event has at most four long texts.
-pub const MAX_LINE: usize = 512 * 1024;
+pub(crate) const MAX_LINE: usize = 512 * 1024;
 
 /// Target of log lines whose content is also reported as an [`Event`].
-pub const TOLD: &str = "cmp_supervisor::told";
+pub(crate) const TOLD: &str = "cmp_supervisor::told";
 
 /// A report from a private supervisor to the command that started it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case", rename_all_fields = "camelCase")]
-pub enum Event {
+pub(crate) enum Event {
     /// The supervisor has tried all definitions, and the sockets of the served
     /// plugins answer.
     Ready {
@@ -115,7 +115,7 @@ pub enum Event {
 
 /// An access that the sandbox refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
+pub(crate) struct Refused {
     /// The plugin's name.
     pub plugin: String,
     /// The phase of the command.
@@ -134,7 +134,7 @@ pub struct Refused {
 
 /// The usage of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Used {
+pub(crate) struct Used {
     /// The plugin's name.
     pub plugin: String,
     /// Most memory at a time in bytes.
@@ -160,7 +160,7 @@ pub struct Used {
 /// Output stream of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stream {
+pub(crate) enum Stream {
     /// Standard error.
     Stderr,
 }

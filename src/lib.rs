@@ -26,41 +26,41 @@
 //! # Other modules
 //!
 //! - [`config`] reads flags and environment variables.
-//! - [`admin`], [`metrics`], [`recent`], [`state`] and [`log`] show the state of the
+//! - `admin`, [`metrics`], `recent`, [`state`] and [`log`] show the state of the
 //!   supervisor.
-//! - [`traces`] sends spans of calls and phases to a collector.
+//! - `traces` sends spans of calls and phases to a collector.
 //! - [`evidence`] copies running requests, and [`bundle`] keeps those that fail.
-//! - [`container`] reads the container's limits, [`budget`] shares them out, and [`settings`]
+//! - [`container`] reads the container's limits, [`budget`] shares them out, and `settings`
 //!   is the table of all flags and keys.
-//! - [`volume`] and `upkeep` watch the work volume and the supervisor's directories.
+//! - `volume` and `upkeep` watch the work volume and the supervisor's directories.
 //! - [`validate`] checks definitions; [`status`] and [`probe`] ask a running supervisor.
 //! - [`local`] runs `render`, `match`, `params` and `doctor` with a private
-//!   supervisor, which reports to it by [`event`].
+//!   supervisor, which reports to it by `event`.
 //! - [`migrate`] replaces the sidecars in manifests by this one.
 //! - [`git_ask_pass`] answers git's questions for credentials.
 //! - [`install`] copies the program into another container's directory.
-//! - [`hidden`] finds paths that plugins may miss.
+//! - `hidden` finds paths that plugins may miss.
 //! - [`terminal`] makes texts of others safe to print.
 //! - `programs` finds the programs of plugins' commands.
 //! - `semaphore` limits how many do something at the same time.
 //! - `access` gives access to our directories back, and `accept` waits if connections
 //!   cannot be accepted.
-//! - [`shutdown`] stops everything in order.
+//! - `shutdown` stops everything in order.
 
 #![forbid(unsafe_code)]
 
 mod accept;
 mod access;
-pub mod admin;
+mod admin;
 pub mod budget;
 pub mod bundle;
 pub mod config;
 pub mod container;
-pub mod event;
+mod event;
 pub mod evidence;
 pub mod git_ask_pass;
 pub mod grpc;
-pub mod hidden;
+mod hidden;
 mod http_client;
 pub mod install;
 pub mod loader;
@@ -73,18 +73,18 @@ mod plural;
 pub mod probe;
 mod programs;
 mod ready;
-pub mod recent;
+mod recent;
 pub mod request;
 mod semaphore;
 pub mod serve;
-pub mod settings;
-pub mod shutdown;
+mod settings;
+mod shutdown;
 pub mod state;
 pub mod status;
 pub mod supervisor;
 pub mod terminal;
-pub mod traces;
+mod traces;
 mod unwatched;
 mod upkeep;
 pub mod validate;
-pub mod volume;
+mod volume;

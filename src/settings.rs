@@ -1,7 +1,7 @@
 //! Every limit and every other setting, each described once.
 //!
 //! Flags and their help, the keys of plugin.yaml, their JSON schema, `doctor`,
-//! hints in errors and the tables of the docs all come from [`ALL`].
+//! hints in errors and the tables of the docs all come from these rows.
 
 mod amount;
 mod limits;
@@ -10,14 +10,16 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-pub use self::{
+pub(crate) use self::{
     amount::{Amount, Limit, Unit},
     limits::*,
     server::*,
 };
 
-/// All settings of `serve` and of plugin.yaml, in the order of the help.
-pub static ALL: [&Setting; 49] = [
+/// All settings of `serve` and of plugin.yaml, in the order of the help, by which tests
+/// compare flags, keys and tables with them.
+#[cfg(test)]
+pub(crate) static ALL: [&Setting; 49] = [
     &PLUGINS_DIR,
     &SOCKET_DIR,
     &WORK_DIR,

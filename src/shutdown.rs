@@ -24,7 +24,7 @@ const LAST_BUNDLES: Duration = Duration::from_secs(2);
 
 /// The parts to stop.
 #[derive(Debug)]
-pub struct Shutdown {
+pub(crate) struct Shutdown {
     /// Its `stopping` tells Kubernetes to send no more requests.
     pub state: watch::Sender<State>,
     /// Stops the loader, and the supervisor with every listener.
@@ -43,7 +43,7 @@ pub struct Shutdown {
 
 /// A task that is needed until all requests have ended.
 #[derive(Debug, Default)]
-pub struct LastTask {
+pub(crate) struct LastTask {
     /// Tells the task that no further request runs.
     pub stop: CancellationToken,
     /// Owns the task.
@@ -64,7 +64,7 @@ impl LastTask {
 impl Shutdown {
     /// Waits for a signal, then stops in order. Running requests get `grace`; a
     /// second signal ends it at once.
-    pub async fn on_signal(self, mut signals: StopSignals, grace: Duration) {
+    pub(crate) async fn on_signal(self, mut signals: StopSignals, grace: Duration) {
         signals.wait().await;
         info!(grace = ?grace, "stopping");
         // 1. Kubernetes sends no more requests.
@@ -120,14 +120,14 @@ impl Shutdown {
 /// The signals that stop the program, SIGTERM and SIGINT, from now on. Before, the
 /// kernel keeps them from a process with PID 1, which a container's first one has.
 #[derive(Debug)]
-pub struct StopSignals {
+pub(crate) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl StopSignals {
     /// Begins to receive signals. Call this within the runtime.
-    pub fn new() -> std::io::Result<Self> {
+    pub(crate) fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -135,7 +135,7 @@ impl StopSignals {
     }
 
     /// Waits for a signal while nothing is served yet.
-    pub async fn during_start(&mut self) {
+    pub(crate) async fn during_start(&mut self) {
         self.wait().await;
         info!("stopping before anything is served");
     }

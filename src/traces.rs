@@ -20,7 +20,7 @@ use tonic::metadata::{MetadataKey, MetadataMap, MetadataValue};
 use tracing::{error, info, warn};
 
 use self::exporter::Exporter;
-pub use self::{call::Trace, collector::Collector};
+pub(crate) use self::{call::Trace, collector::Collector};
 
 /// The service's name, as argocd-cmp-server has it.
 const SERVICE: &str = "argocd-cmp-server";
@@ -46,13 +46,13 @@ pub struct Tracer(Option<SdkTracer>);
 
 /// Sends spans until it is closed.
 #[derive(Debug, Default)]
-pub struct Traces(Option<SdkTracerProvider>);
+pub(crate) struct Traces(Option<SdkTracerProvider>);
 
 impl Traces {
     /// Connects to a collector, if there is one. An error turns traces off, because
     /// requests are more important. Call this within the runtime.
     #[must_use]
-    pub fn open(collector: Option<&Collector>) -> Self {
+    pub(crate) fn open(collector: Option<&Collector>) -> Self {
         let Some(collector) = collector else { return Self::default() };
         for reason in &collector.warnings {
             warn!(reason, "a setting of traces cannot be read: it is left out");
@@ -72,14 +72,14 @@ impl Traces {
 
     /// Begins the traces of calls.
     #[must_use]
-    pub fn tracer(&self) -> Tracer {
+    pub(crate) fn tracer(&self) -> Tracer {
         let tracer = |provider: &SdkTracerProvider| provider.tracer(env!("CARGO_PKG_NAME"));
         Tracer(self.0.as_ref().map(tracer))
     }
 
     /// Sends the spans that wait, for a limited time. Call this outside the runtime,
     /// while it still runs.
-    pub fn close(self) {
+    pub(crate) fn close(self) {
         // The exporter has warned of an error.
         let _ = self.0.map(|provider| provider.shutdown_with_timeout(LAST_SPANS));
     }

@@ -20,7 +20,7 @@ use tokio::{
 };
 
 pub(crate) use self::{memory::sealable, thread::FileThread};
-pub use self::{space::Space, turn::NoTurn};
+pub(crate) use self::{space::Space, turn::NoTurn};
 use self::{space::size, turn::TurnFile};
 use crate::budget::Budget;
 

@@ -11,13 +11,13 @@ use super::Event;
 static CHANNEL: OnceLock<Stdout> = OnceLock::new();
 
 /// Turns on events.
-pub fn open() {
+pub(crate) fn open() {
     // A second call has no effect.
     let _ = CHANNEL.set(io::stdout());
 }
 
 /// Writes an event if events are on. Blocks while the pipe is full.
-pub fn tell(event: impl FnOnce() -> Event) {
+pub(crate) fn tell(event: impl FnOnce() -> Event) {
     if let Some(channel) = CHANNEL.get() {
         // An error means that the reader has ended.
         let _ = channel.lock().write_all(&event().line());

@@ -10,16 +10,16 @@ use super::{Event, MAX_LINE};
 
 /// A stream of events.
 #[derive(Debug)]
-pub struct Events<R>(FramedRead<R, LinesCodec>);
+pub(crate) struct Events<R>(FramedRead<R, LinesCodec>);
 
 impl<R: AsyncRead + Unpin> Events<R> {
     /// Reads events that [`tell`](super::tell) writes.
-    pub fn new(reader: R) -> Self {
+    pub(crate) fn new(reader: R) -> Self {
         Self(FramedRead::new(reader, LinesCodec::new_with_max_length(MAX_LINE)))
     }
 
     /// The next event; `None` after the supervisor has ended. Cancel-safe.
-    pub async fn next(&mut self) -> io::Result<Option<Event>> {
+    pub(crate) async fn next(&mut self) -> io::Result<Option<Event>> {
         match self.0.next().await {
             None => Ok(None),
             Some(Ok(line)) => Ok(Some(serde_json::from_str(&line)?)),

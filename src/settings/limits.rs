@@ -1,7 +1,5 @@
 //! Rows of limits: of repositories, of requests, and of time.
 
-#![expect(missing_docs, reason = "a row says what it is")]
-
 use cmp_archive::UnpackLimit;
 
 use super::{
@@ -23,119 +21,119 @@ const LIMIT_PROCESSOR_TIME: Kind = limit(Unit::ProcessorTime);
 const PLACES: Kind =
     Kind::Amount(Amount { unit: Unit::Count, least: 1, most: 200, may_be_unlimited: false });
 
-pub static MAX_ARCHIVE: Setting = setting(Repository, SOME_BYTES)
+pub(crate) static MAX_ARCHIVE: Setting = setting(Repository, SOME_BYTES)
     .flag("max-archive", "CMP_SUPERVISOR_MAX_ARCHIVE")
     .default("1Gi")
     .about("Size of a repository's compressed archive");
 
-pub static MAX_REPOSITORY: Setting = setting(Repository, SOME_BYTES)
+pub(crate) static MAX_REPOSITORY: Setting = setting(Repository, SOME_BYTES)
     .flag(UnpackLimit::Bytes.flag(), "CMP_SUPERVISOR_MAX_REPOSITORY")
     .derived("what the work volume can hold, at most 4Gi")
     .about("Size of all files of a repository");
 
-pub static MAX_REPOSITORY_FILES: Setting = setting(Repository, SOME_COUNT)
+pub(crate) static MAX_REPOSITORY_FILES: Setting = setting(Repository, SOME_COUNT)
     .flag(UnpackLimit::Files.flag(), "CMP_SUPERVISOR_MAX_REPOSITORY_FILES")
     .derived("the inodes of the work volume, at most 500000")
     .about("Number of files and directories of a repository");
 
-pub static TIMEOUT: Setting = setting(Request, SOME_TIME)
+pub(crate) static TIMEOUT: Setting = setting(Request, SOME_TIME)
     .key("limits", "timeout")
     .derived("the time that Argo CD grants")
     .about("Longest duration of a request, if Argo CD's deadline is later");
 
-pub static MEMORY: Setting = setting(Request, LIMIT_BYTES)
+pub(crate) static MEMORY: Setting = setting(Request, LIMIT_BYTES)
     .key("limits", "memory")
     .flag("max-memory", "CMP_SUPERVISOR_MAX_MEMORY")
     .derived("half of what all requests have together, at most 2Gi")
     .about("Memory limit, applied to each process and to the request as a whole");
 
-pub static PROCESSES: Setting = setting(Request, LIMIT_COUNT)
+pub(crate) static PROCESSES: Setting = setting(Request, LIMIT_COUNT)
     .key("limits", "processes")
     .flag("max-processes", "CMP_SUPERVISOR_MAX_PROCESSES")
     .derived("half of what all requests have together, at most 4096")
     .about("Concurrent processes and threads of a request");
 
-pub static CPU: Setting = setting(Request, LIMIT_PROCESSOR_TIME)
+pub(crate) static CPU: Setting = setting(Request, LIMIT_PROCESSOR_TIME)
     .key("limits", "cpu")
     .flag("max-cpu", "CMP_SUPERVISOR_MAX_CPU")
     .default("10m")
     .about("Processor time of each process, rounded up to whole seconds");
 
-pub static FILE_SIZE: Setting = setting(Request, LIMIT_BYTES)
+pub(crate) static FILE_SIZE: Setting = setting(Request, LIMIT_BYTES)
     .key("limits", "fileSize")
     .flag("max-file-size", "CMP_SUPERVISOR_MAX_FILE_SIZE")
     .derived("the limit for all files of the request, at most 4Gi")
     .about("Size limit of each file that a command writes");
 
-pub static DISK: Setting = setting(Request, LIMIT_BYTES)
+pub(crate) static DISK: Setting = setting(Request, LIMIT_BYTES)
     .key("limits", "disk")
     .flag("max-disk", "CMP_SUPERVISOR_MAX_DISK")
     .derived("half of the work volume, at most 8Gi")
     .about("Disk space of all files of a request, the repository included");
 
-pub static FILES: Setting = setting(Request, LIMIT_COUNT)
+pub(crate) static FILES: Setting = setting(Request, LIMIT_COUNT)
     .key("limits", "files")
     .flag("max-files", "CMP_SUPERVISOR_MAX_FILES")
     .derived("half of the inodes of the work volume, at most 1000000")
     .about("Number of files and directories of a request, the repository included");
 
-pub static OUTPUT: Setting = setting(Request, SOME_BYTES)
+pub(crate) static OUTPUT: Setting = setting(Request, SOME_BYTES)
     .key("limits", "output")
     .flag("max-output", "CMP_SUPERVISOR_MAX_OUTPUT")
     .derived("a third of the memory for outputs, at most $ARGOCD_GRPC_MAX_SIZE_MB or 100Mi")
     .about("Size limit of a command's standard output");
 
-pub static MINIMUM_MANIFESTS: Setting = setting(Request, COUNT)
+pub(crate) static MINIMUM_MANIFESTS: Setting = setting(Request, COUNT)
     .key("limits", "minimumManifests")
     .default("0")
     .about("Fewer manifests are an error; with automated pruning, an empty answer deletes the application's resources");
 
-pub static REFUSE_ENCRYPTED: Setting = setting(Request, Kind::Switch)
+pub(crate) static REFUSE_ENCRYPTED: Setting = setting(Request, Kind::Switch)
     .key("limits", "refuseEncrypted")
     .default("false")
     .about("Manifests that sops has encrypted, or with placeholders of argocd-vault-plugin, are an error instead of a warning");
 
-pub static MAX_REQUESTS: Setting = setting(Admission, PLACES)
+pub(crate) static MAX_REQUESTS: Setting = setting(Admission, PLACES)
     .flag("max-requests", "CMP_SUPERVISOR_MAX_REQUESTS")
     .derived("half of the leases that --uid-range allows; fewer in a small container")
     .about("Concurrent requests that generate manifests; the same number again can do discovery");
 
-pub static REQUESTS: Setting = setting(Admission, SOME_COUNT)
+pub(crate) static REQUESTS: Setting = setting(Admission, SOME_COUNT)
     .key("limits", "requests")
     .derived("no limit of its own")
     .about("Concurrent requests of this plugin that generate manifests or list parameters");
 
-pub static MAX_QUEUE: Setting = setting(Admission, COUNT)
+pub(crate) static MAX_QUEUE: Setting = setting(Admission, COUNT)
     .flag("max-queue", "CMP_SUPERVISOR_MAX_QUEUE")
     .derived("by the memory of the container, at most 4096")
     .about("Requests that can wait until one of the concurrent requests ends");
 
-pub static STREAM_TIMEOUT: Setting = setting(Clocks, SOME_TIME)
+pub(crate) static STREAM_TIMEOUT: Setting = setting(Clocks, SOME_TIME)
     .flag("stream-timeout", "CMP_SUPERVISOR_STREAM_TIMEOUT")
     .default("30s")
     .about("Time in which a client must send 64Ki of its repository, or the rest if it is less");
 
-pub static EXEC_TIMEOUT: Setting = setting(Clocks, LIMIT_TIME)
+pub(crate) static EXEC_TIMEOUT: Setting = setting(Clocks, LIMIT_TIME)
     .flag("exec-timeout", "CMP_SUPERVISOR_EXEC_TIMEOUT")
     .derived("$ARGOCD_EXEC_TIMEOUT or 30m")
     .about("Longest duration of each command of plugins without a spec.limits.timeout, if Argo CD's deadline is later");
 
-pub static EXEC_GRACE: Setting = setting(Clocks, TIME)
+pub(crate) static EXEC_GRACE: Setting = setting(Clocks, TIME)
     .flag("exec-grace", "CMP_SUPERVISOR_EXEC_GRACE")
     .derived("$ARGOCD_EXEC_FATAL_TIMEOUT or 5s")
     .about("Time between SIGTERM and SIGKILL for a command that must end");
 
-pub static EMPTY_GRACE: Setting = setting(Clocks, TIME)
+pub(crate) static EMPTY_GRACE: Setting = setting(Clocks, TIME)
     .flag("empty-grace", "CMP_SUPERVISOR_EMPTY_GRACE")
     .default("2m")
     .about("Time to keep serving the last good plugins when no valid definition is left");
 
-pub static DRAIN_TIMEOUT: Setting = setting(Clocks, TIME)
+pub(crate) static DRAIN_TIMEOUT: Setting = setting(Clocks, TIME)
     .flag("drain-timeout", "CMP_SUPERVISOR_DRAIN_TIMEOUT")
     .default("25s")
     .about("Time that requests have to finish when the supervisor is stopped");
 
-pub static ANSWER_TIMEOUT: Setting = setting(Clocks, SOME_TIME)
+pub(crate) static ANSWER_TIMEOUT: Setting = setting(Clocks, SOME_TIME)
     .flag("timeout", "CMP_SUPERVISOR_TIMEOUT")
     .default("1m")
     .about("Time for the answer");
