@@ -118,6 +118,7 @@ impl CacheRoot {
                 root::open_ways(&directory.join(name));
             }
         }
+        self.renew()?;
         let group = uids.map(|uids| self.group(owner, &directory, uids)).transpose()?;
         as_member(group, || {
             let (outer, inner) = match group {
@@ -128,6 +129,15 @@ impl CacheRoot {
             caches.iter().try_for_each(|name| make(&directory.join(name), inner, group))
         })?;
         Ok(SharedCaches { group, directory, names: caches.clone() })
+    }
+
+    /// Creates the directory again if it was removed.
+    fn renew(&self) -> Result<(), NoCache> {
+        match fs::symlink_metadata(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => make(&self.path, MODE, None),
+            // Another problem shows in the directories of the owner.
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// The group of an owner's directory. If there is no directory, the group that the
@@ -225,17 +235,30 @@ mod tests {
             return;
         }
         let work = tempfile::tempdir().unwrap();
-        let mut caches = CacheRoot::new(work.path().join("caches"));
+        let mut caches = CacheRoot::new(work.path().join("missing/caches"));
         let mut uids = UidPool::claim(u32::MAX - 1200, 16, 2, BTreeSet::new()).unwrap();
         for _ in 0..20 {
             let refused = caches.prepare(&grants("helm", &["one"]), Some(&mut uids));
             assert!(matches!(refused, Err(NoCache::Io { .. })), "{refused:?}");
         }
-        fs::create_dir(&caches.path).unwrap();
+        fs::create_dir(work.path().join("missing")).unwrap();
         let helm = caches.prepare(&grants("helm", &["one"]), Some(&mut uids)).unwrap();
         let other = caches.prepare(&grants("other", &["one"]), Some(&mut uids)).unwrap();
         assert!(helm.group.is_some() && helm.group != other.group, "{helm:?} {other:?}");
         uids.leave().unwrap();
+    }
+
+    #[test]
+    fn a_directory_of_all_caches_that_was_removed_is_created_again() {
+        let work = tempfile::tempdir().unwrap();
+        let mut caches = CacheRoot::new(work.path().join("caches"));
+        let grants = grants("helm", &["one"]);
+        for _ in 0..2 {
+            let one = caches.prepare(&grants, None).unwrap().path("one").unwrap();
+            assert!(one.is_dir());
+            assert_eq!(fs::metadata(&caches.path).unwrap().permissions().mode() & 0o7777, MODE);
+            fs::remove_dir_all(&caches.path).unwrap();
+        }
     }
 
     #[test]
