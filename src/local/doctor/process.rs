@@ -1,6 +1,6 @@
 //! Checks this process's privileges.
 
-use std::fs;
+use std::{env, fs};
 
 use cmp_procfs::{Fields, IdRange};
 
@@ -62,7 +62,31 @@ pub(super) fn look() -> Vec<Check> {
     checks.extend(user_namespace());
     checks.extend(oom_score());
     checks.extend(config::unread().iter().map(|variable| unread(variable)));
+    checks.extend(other_flags());
     checks
+}
+
+/// Warns if the supervisor of this container has flags that this check was not given:
+/// a command of `kubectl exec` gets the container's variables, and not its arguments.
+fn other_flags() -> Option<Check> {
+    let first = fs::read("/proc/1/cmdline").ok()?;
+    let missing = missing_flags(&String::from_utf8_lossy(&first), env::args());
+    let text = format!("process 1 serves with flags that were not given here: {missing}");
+    let remedy = "repeat them after `doctor`: otherwise this is about a supervisor without them";
+    (!missing.is_empty()).then(|| Check::warning(text).remedy(remedy))
+}
+
+/// The names of flags in the arguments of a `serve`, each with a zero byte after it, that
+/// are not among `own`. Values may be secret.
+fn missing_flags(serve: &str, own: impl Iterator<Item = String>) -> String {
+    let name = |argument: &str| argument.split('=').next().unwrap_or_default().to_owned();
+    let own: Vec<_> = own.map(|argument| name(&argument)).collect();
+    let mut arguments = serve.split('\0').skip(1);
+    if arguments.next() != Some("serve") {
+        return String::new();
+    }
+    let flags = arguments.filter(|argument| argument.starts_with("--")).map(name);
+    flags.filter(|flag| !own.contains(flag)).collect::<Vec<_>>().join(", ")
 }
 
 /// Warns of an unknown variable.
@@ -119,6 +143,15 @@ fn user_namespace() -> Option<Check> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_that_only_the_supervisor_has_are_named_without_values() {
+        let own = || ["doctor", "--http", "off"].map(str::to_owned).into_iter();
+        let serve = "/bin/cmp-supervisor\0serve\0--isolation=uid\0--http\0off\0--read\0/etc\0";
+        assert_eq!(missing_flags(serve, own()), "--isolation, --read");
+        assert_eq!(missing_flags("sleep\0--isolation=uid\0", own()), "");
+        assert_eq!(missing_flags("", own()), "");
+    }
 
     #[test]
     fn needed_capabilities_are_named_and_others_counted() {
