@@ -271,13 +271,20 @@ enum Unfit {
 
 /// Runs in a child.
 fn stand_by(orders: &OwnedFd, spawner: Pid, kit: Kit<'_>) -> i32 {
-    let prepared = prepare(orders, spawner, kit);
+    rename(c"cmp-standby");
+    let prepared = prepare(orders, &[], spawner, kit);
     if prepared == Err(Unfit::ForEverything) {
         return UNFIT;
     }
     match channel::receive::<Duty>(orders) {
-        Ok(Some((duty, _))) if prepared.is_err() && !duty.is_work() => UNFIT,
         Ok(Some((duty, descriptors))) => {
+            // The reason, for example too little memory, may have gone in the meantime.
+            let is_fit = duty.is_work()
+                || prepared.is_ok()
+                || prepare(orders, &descriptors, spawner, kit).is_ok();
+            if !is_fit {
+                return UNFIT;
+            }
             rename(duty.name());
             duty.perform(orders, descriptors, kit.worker)
         }
@@ -287,13 +294,19 @@ fn stand_by(orders: &OwnedFd, spawner: Pid, kit: Kit<'_>) -> i32 {
 }
 
 /// Each of the last two steps makes sure that this process ends with the spawner.
-fn prepare(orders: &OwnedFd, spawner: Pid, kit: Kit<'_>) -> Result<(), Unfit> {
-    rename(c"cmp-standby");
+/// `received` came with the order.
+fn prepare(
+    orders: &OwnedFd,
+    received: &[OwnedFd],
+    spawner: Pid,
+    kit: Kit<'_>,
+) -> Result<(), Unfit> {
     let left = kit.uids.map_or(Ok(()), UidPool::leave);
     let bound = prctl::set_pdeathsig(Signal::SIGKILL);
     // Descriptors of other requests would stay open for the time of the wait.
     let places = kit.worker.policy.into_iter().flat_map(Policy::descriptors);
-    let closed = close_all_but(places.chain([orders.as_fd()]));
+    let own = received.iter().chain([orders]).map(OwnedFd::as_fd);
+    let closed = close_all_but(places.chain(own));
     if getppid() != spawner || (bound.is_err() && closed.is_err()) {
         return Err(Unfit::ForEverything);
     }
