@@ -28,9 +28,9 @@ use crate::{
     traces::{Trace, Tracer},
 };
 
-/// Counts and records the calls of a plugin. Cheap to clone.
+/// The recorders of the calls of one plugin. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Ledger {
+pub(super) struct PluginRecorders {
     pub(super) metrics: PluginMetrics,
     pub(super) recent: Recent,
     pub(super) keeper: Keeper,
@@ -50,7 +50,7 @@ pub(super) struct Definitions {
 pub(super) struct Call {
     pub(super) context: RequestContext,
     method: Method,
-    ledger: Ledger,
+    recorders: PluginRecorders,
     span: Span,
     id: String,
     began: SystemTime,
@@ -73,7 +73,7 @@ impl Call {
     /// Begins a call with the definition of its connection.
     pub(super) fn begin<T>(
         method: Method,
-        ledger: Ledger,
+        recorders: PluginRecorders,
         request: &Request<T>,
         cut_off: CancellationToken,
     ) -> Result<Self, Status> {
@@ -81,12 +81,12 @@ impl Call {
         let Definitions { pinned: plugin, newest } =
             pinned.ok_or_else(|| Status::internal("a connection without a plugin"))?;
         let granted = timeout(request.metadata());
-        ledger.metrics.begun(method);
-        let evidence = ledger.keeper.evidence().filter(|_| method != Method::Check);
+        recorders.metrics.begun(method);
+        let evidence = recorders.keeper.evidence().filter(|_| method != Method::Check);
         let id = next_id();
-        let mut progress = Progress::new(ledger.metrics.clone(), evidence);
+        let mut progress = Progress::new(recorders.metrics.clone(), evidence);
         progress.trace =
-            ledger.tracer.begin(method, request.metadata(), (plugin.name.as_str(), &id));
+            recorders.tracer.begin(method, request.metadata(), (plugin.name.as_str(), &id));
         let span = span(plugin, method, &id);
         span.record("trace_id", progress.trace.as_ref().map(Trace::id));
         Ok(Self {
@@ -99,7 +99,7 @@ impl Call {
                 progress,
             },
             method,
-            ledger,
+            recorders,
             id,
             began: SystemTime::now(),
             application: None,
@@ -167,7 +167,7 @@ impl Call {
         let last = progress.phase();
         progress.finish();
         if let Some(id) = progress.trace.as_ref().and_then(Trace::sampled_id) {
-            self.ledger.metrics.exemplar(self.method, self.context.deadline.elapsed(), id);
+            self.recorders.metrics.exemplar(self.method, self.context.deadline.elapsed(), id);
         }
         if let Some(trace) = progress.trace.take() {
             trace.end(end.code, end.account.outcome, self.application.as_deref());
@@ -177,7 +177,7 @@ impl Call {
         event::tell(|| self.event(end.account.outcome));
         // Argo CD asks for each application and plugin; this would fill the list.
         if self.method != Method::Check {
-            self.ledger.recent.keep(|details| self.entry(&end, details));
+            self.recorders.recent.keep(|details| self.entry(&end, details));
         }
         self.log(&end, last);
         self.keep(&end);
@@ -190,7 +190,7 @@ impl Call {
         let Some(evidence) = progress.evidence.take() else { return };
         if end.error.is_some() && progress.received > 0 {
             let entry = self.entry(end, Details::Shown);
-            self.ledger.keeper.keep(Failed { entry, evidence });
+            self.recorders.keeper.keep(Failed { entry, evidence });
         }
     }
 
@@ -265,7 +265,7 @@ impl Call {
     }
 
     fn count(&self, end: &End<'_>, last: Option<Phase>) {
-        let (method, metrics) = (self.method, &self.ledger.metrics);
+        let (method, metrics) = (self.method, &self.recorders.metrics);
         let RequestContext { deadline, progress, .. } = &self.context;
         for (phase, took) in progress.phases() {
             metrics.phase(*phase, *took);

@@ -13,7 +13,7 @@ use tracing::debug;
 
 use super::{
     authority::Repaired,
-    call::{Definitions, Ledger},
+    call::{Definitions, PluginRecorders},
     encoded,
     open_calls::{OpenCall, OpenCalls},
     room::Room,
@@ -67,7 +67,7 @@ impl Server {
         let service = PluginService {
             common: common.clone(),
             membership: Arc::new(common.pipeline.admission.join(plugin)),
-            ledger: Ledger {
+            recorders: PluginRecorders {
                 metrics,
                 recent: common.recent.clone(),
                 keeper: common.keeper.clone(),

@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tracing::{Instrument, warn};
 
 use super::{
-    call::{Call, Ledger},
+    call::{Call, PluginRecorders},
     encoded,
     open_calls::OpenCalls,
     room::Room,
@@ -74,7 +74,7 @@ pub(super) struct PluginService {
     #[expect(dead_code, reason = "held, not used")]
     pub(super) membership: Arc<Membership>,
     /// Counts and records the calls.
-    pub(super) ledger: Ledger,
+    pub(super) recorders: PluginRecorders,
 }
 
 type Messages = Request<Streaming<AppStreamRequest>>;
@@ -90,7 +90,7 @@ impl PluginService {
     ) -> Result<T, Status> {
         let Common { pipeline, drains, stream_timeout, calls, cut_off, .. } = &self.common;
         let _token = calls.token();
-        let mut call = Call::begin(method, self.ledger.clone(), &request, cut_off.clone())?;
+        let mut call = Call::begin(method, self.recorders.clone(), &request, cut_off.clone())?;
         let mut inbound = Inbound::new(request.into_inner(), *stream_timeout);
         let span = call.span();
         let running = async {
@@ -154,7 +154,7 @@ impl ConfigManagementPluginService for PluginService {
             let count = manifests.count();
             call.context.progress.manifests = Some(count);
             let (message, outcome) = self.check(manifests.into_message())?;
-            self.ledger.metrics.answered(count, message.len());
+            self.recorders.metrics.answered(count, message.len());
             Ok((message, outcome))
         })
         .await
@@ -196,8 +196,8 @@ impl ConfigManagementPluginService for PluginService {
         &self,
         request: Request<()>,
     ) -> Result<Response<CheckPluginConfigurationResponse>, Status> {
-        let (ledger, cut_off) = (self.ledger.clone(), self.common.cut_off.clone());
-        let call = Call::begin(Method::Check, ledger, &request, cut_off)?;
+        let (recorders, cut_off) = (self.recorders.clone(), self.common.cut_off.clone());
+        let call = Call::begin(Method::Check, recorders, &request, cut_off)?;
         let plugin = &call.context.plugin;
         let response = CheckPluginConfigurationResponse {
             is_discovery_configured: plugin.discovery.is_some(),

@@ -51,7 +51,7 @@ pub(super) struct Schedule<W> {
     capacity: Capacity,
     /// The served plugins, and those with requests.
     members: BTreeMap<PluginName, Member>,
-    lanes: [Lane<W>; Class::ALL.len()],
+    queues: [ClassQueue<W>; Class::ALL.len()],
     running: HashMap<Ticket, Running>,
     last: u64,
 }
@@ -66,8 +66,8 @@ struct Member {
 
 /// The requests of one class.
 #[derive(Debug)]
-struct Lane<W> {
-    plugins: BTreeMap<PluginName, Turn<W>>,
+struct ClassQueue<W> {
+    plugins: BTreeMap<PluginName, PluginQueue<W>>,
     waiting: usize,
     unread: u64,
     running: usize,
@@ -76,7 +76,7 @@ struct Lane<W> {
 
 /// The requests of one plugin in a class.
 #[derive(Debug)]
-struct Turn<W> {
+struct PluginQueue<W> {
     waiting: VecDeque<Waiting<W>>,
     running: usize,
     /// Rises with each turn of any plugin; the smallest one is next.
@@ -107,7 +107,7 @@ impl<W> Schedule<W> {
         Self {
             capacity,
             members: BTreeMap::new(),
-            lanes: std::array::from_fn(|_| Lane::default()),
+            queues: std::array::from_fn(|_| ClassQueue::default()),
             running: HashMap::new(),
             last: 0,
         }
@@ -142,35 +142,35 @@ impl<W> Schedule<W> {
             return None;
         }
         let (since, ticket) = (self.number(), Ticket(self.number()));
-        let lane = self.lane_mut(ask.class);
-        let turn = lane.plugins.entry(ask.plugin.clone()).or_default();
-        if turn.waiting.is_empty() {
-            turn.since = since;
+        let queue = self.queue_mut(ask.class);
+        let own = queue.plugins.entry(ask.plugin.clone()).or_default();
+        if own.waiting.is_empty() {
+            own.since = since;
         }
-        turn.waiting.push_back(Waiting { ticket, unread: ask.unread, waker });
-        lane.waiting += 1;
-        lane.unread = lane.unread.saturating_add(ask.unread);
+        own.waiting.push_back(Waiting { ticket, unread: ask.unread, waker });
+        queue.waiting += 1;
+        queue.unread = queue.unread.saturating_add(ask.unread);
         Some(ticket)
     }
 
     /// Removes a request that waits or runs.
     pub(super) fn leave(&mut self, class: Class, plugin: &PluginName, ticket: Ticket) {
         let ended = self.running.remove(&ticket);
-        let lane = self.lane_mut(class);
-        let Some(turn) = lane.plugins.get_mut(plugin) else { return };
+        let queue = self.queue_mut(class);
+        let Some(own) = queue.plugins.get_mut(plugin) else { return };
         if let Some(running) = &ended {
-            turn.running -= 1;
-            lane.running -= 1;
-            lane.charged -= running.charge;
+            own.running -= 1;
+            queue.running -= 1;
+            queue.charged -= running.charge;
         } else {
-            let position = turn.waiting.iter().position(|waiting| waiting.ticket == ticket);
-            if let Some(left) = position.and_then(|position| turn.waiting.remove(position)) {
-                lane.waiting -= 1;
-                lane.unread = lane.unread.saturating_sub(left.unread);
+            let position = own.waiting.iter().position(|waiting| waiting.ticket == ticket);
+            if let Some(left) = position.and_then(|position| own.waiting.remove(position)) {
+                queue.waiting -= 1;
+                queue.unread = queue.unread.saturating_sub(left.unread);
             }
         }
-        if turn.waiting.is_empty() && turn.running == 0 {
-            lane.plugins.remove(plugin);
+        if own.waiting.is_empty() && own.running == 0 {
+            queue.plugins.remove(plugin);
         }
         if let Some(running) = ended {
             self.learn(&running);
@@ -191,7 +191,7 @@ impl<W> Schedule<W> {
             running.peak = running.peak.max(usage);
             running.usage = usage;
             let before = mem::replace(&mut running.charge, usage.with_headroom());
-            let charged = &mut self.lanes[running.class.index()].charged;
+            let charged = &mut self.queues[running.class.index()].charged;
             *charged -= before;
             *charged += running.charge;
         }
@@ -210,15 +210,15 @@ impl<W> Schedule<W> {
 
     /// The reason why a request of the plugin would not be admitted now.
     pub(super) fn obstacle(&self, class: Class, plugin: &PluginName) -> Option<Obstacle> {
-        let lane = self.lane(class);
-        let (running, limit) = (lane.running, self.capacity.places(class));
+        let queue = self.queue(class);
+        let (running, limit) = (queue.running, self.capacity.places(class));
         if running >= limit {
             return Some(self.no_place(class));
         }
         if running == 0 {
             return None;
         }
-        let own = lane.plugins.get(plugin).map_or(0, |turn| turn.running);
+        let own = queue.plugins.get(plugin).map_or(0, |own| own.running);
         let reserved = if own == 0 { 0 } else { self.reserved(class, plugin) };
         if running + reserved >= limit {
             return Some(Obstacle::Reserved { limit, reserved });
@@ -227,19 +227,19 @@ impl<W> Schedule<W> {
             return None;
         }
         let reserve = Self::floor(class).times(reserved as u64);
-        self.shortage(class, lane.charged.plus(self.expected(class, plugin)).plus(reserve))
+        self.shortage(class, queue.charged.plus(self.expected(class, plugin)).plus(reserve))
     }
 
     /// The part of a class's budget that is smaller than needed.
     fn shortage(&self, class: Class, needed: Charge) -> Option<Obstacle> {
-        let (lane, room, origins) = (self.lane(class), self.room(class), &self.capacity.origins);
-        let running = lane.running;
+        let (queue, room, origins) = (self.queue(class), self.room(class), &self.capacity.origins);
+        let running = queue.running;
         if needed.memory > room.memory {
-            let (charged, budget) = (lane.charged.memory, room.memory);
+            let (charged, budget) = (queue.charged.memory, room.memory);
             let origin = origins.memory.clone();
             return Some(Obstacle::Memory { running, charged, budget, origin });
         }
-        let (charged, budget) = (lane.charged.processes, room.processes);
+        let (charged, budget) = (queue.charged.processes, room.processes);
         (needed.processes > budget).then(|| {
             let origin = origins.processes.clone();
             Obstacle::Processes { running, charged, budget, origin }
@@ -259,32 +259,32 @@ impl<W> Schedule<W> {
 
     /// Bytes that must still be read from the waiting clients of a class.
     pub(super) fn unread(&self, class: Class) -> u64 {
-        self.lane(class).unread
+        self.queue(class).unread
     }
 
     /// Requests that run.
     pub(super) fn running(&self, class: Class) -> usize {
-        self.lane(class).running
+        self.queue(class).running
     }
 
     /// Requests that wait.
     pub(super) fn waiting(&self, class: Class) -> usize {
-        self.lane(class).waiting
+        self.queue(class).waiting
     }
 
     fn admit_next(&mut self, class: Class) -> Option<W> {
         let plugin = self.next(class)?.clone();
         let charge = self.expected(class, &plugin);
         let since = self.number();
-        let lane = self.lane_mut(class);
-        let turn = lane.plugins.get_mut(&plugin)?;
-        let Waiting { ticket, unread, waker } = turn.waiting.pop_front()?;
-        turn.running += 1;
-        turn.since = since;
-        lane.running += 1;
-        lane.waiting -= 1;
-        lane.unread = lane.unread.saturating_sub(unread);
-        lane.charged += charge;
+        let queue = self.queue_mut(class);
+        let own = queue.plugins.get_mut(&plugin)?;
+        let Waiting { ticket, unread, waker } = own.waiting.pop_front()?;
+        own.running += 1;
+        own.since = since;
+        queue.running += 1;
+        queue.waiting -= 1;
+        queue.unread = queue.unread.saturating_sub(unread);
+        queue.charged += charge;
         let (usage, peak) = (charge, Charge::NONE);
         let running = Running { class, plugin, lease: None, charge, usage, peak };
         self.running.insert(ticket, running);
@@ -294,28 +294,28 @@ impl<W> Schedule<W> {
     /// The plugin whose turn it is, if its request fits. Nobody overtakes it:
     /// its request would otherwise wait for ever if it is large.
     fn next(&self, class: Class) -> Option<&PluginName> {
-        let plugins = self.lane(class).plugins.iter();
-        let asking = plugins.filter(|(_, turn)| !turn.waiting.is_empty());
-        let (plugin, _) = asking.min_by_key(|(_, turn)| (turn.running, turn.since))?;
+        let plugins = self.queue(class).plugins.iter();
+        let asking = plugins.filter(|(_, own)| !own.waiting.is_empty());
+        let (plugin, _) = asking.min_by_key(|(_, own)| (own.running, own.since))?;
         self.obstacle(class, plugin).is_none().then_some(plugin)
     }
 
     /// True if a request that arrives now is admitted at once.
     fn is_next(&self, ask: &Ask<'_>) -> bool {
-        self.lane(ask.class).waiting == 0 && self.obstacle(ask.class, ask.plugin).is_none()
+        self.queue(ask.class).waiting == 0 && self.obstacle(ask.class, ask.plugin).is_none()
     }
 
     /// A plugin that fills the queue leaves each other one its share of it.
     fn may_wait(&self, ask: &Ask<'_>) -> bool {
-        let (lane, limit) = (self.lane(ask.class), self.capacity.queue);
-        let own = lane.plugins.get(ask.plugin).map_or(0, |turn| turn.waiting.len());
-        lane.waiting < limit || own < limit / self.members.len().max(1)
+        let (queue, limit) = (self.queue(ask.class), self.capacity.queue);
+        let own = queue.plugins.get(ask.plugin).map_or(0, |own| own.waiting.len());
+        queue.waiting < limit || own < limit / self.members.len().max(1)
     }
 
     /// Places that `plugin`, which has one, leaves to plugins that have none.
     fn reserved(&self, class: Class, plugin: &PluginName) -> usize {
-        let plugins = &self.lane(class).plugins;
-        let has_none = |name: &PluginName| plugins.get(name).is_none_or(|turn| turn.running == 0);
+        let plugins = &self.queue(class).plugins;
+        let has_none = |name: &PluginName| plugins.get(name).is_none_or(|own| own.running == 0);
         let idle = self.members.keys().filter(|name| *name != plugin && has_none(name));
         let most = RESERVED_PLACES.min(self.capacity.places(class) / 2);
         idle.take(most).count()
@@ -333,8 +333,8 @@ impl<W> Schedule<W> {
     fn room(&self, class: Class) -> Charge {
         let (total, reserve) = (self.capacity.total, self.capacity.discovery_reserve());
         match class {
-            Class::Generate => total.minus(self.lane(Class::Discover).charged.max(reserve)),
-            Class::Discover => total.minus(self.lane(Class::Generate).charged).max(reserve),
+            Class::Generate => total.minus(self.queue(Class::Discover).charged.max(reserve)),
+            Class::Discover => total.minus(self.queue(Class::Generate).charged).max(reserve),
             Class::Names => Charge::ANY,
         }
     }
@@ -364,12 +364,12 @@ impl<W> Schedule<W> {
         }
     }
 
-    fn lane(&self, class: Class) -> &Lane<W> {
-        &self.lanes[class.index()]
+    fn queue(&self, class: Class) -> &ClassQueue<W> {
+        &self.queues[class.index()]
     }
 
-    fn lane_mut(&mut self, class: Class) -> &mut Lane<W> {
-        &mut self.lanes[class.index()]
+    fn queue_mut(&mut self, class: Class) -> &mut ClassQueue<W> {
+        &mut self.queues[class.index()]
     }
 
     fn number(&mut self) -> u64 {
@@ -378,14 +378,14 @@ impl<W> Schedule<W> {
     }
 }
 
-impl<W> Default for Lane<W> {
+impl<W> Default for ClassQueue<W> {
     fn default() -> Self {
         let charged = Charge::NONE;
         Self { plugins: BTreeMap::new(), waiting: 0, unread: 0, running: 0, charged }
     }
 }
 
-impl<W> Default for Turn<W> {
+impl<W> Default for PluginQueue<W> {
     fn default() -> Self {
         Self { waiting: VecDeque::new(), running: 0, since: 0 }
     }

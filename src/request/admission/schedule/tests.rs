@@ -261,10 +261,10 @@ proptest! {
             stage.end(first);
         }
         prop_assert!(stage.tickets.is_empty(), "{:?} starved", stage.tickets);
-        let lane = stage.schedule.lane(Class::Generate);
-        prop_assert_eq!((lane.waiting, lane.running, lane.unread), (0, 0, 0));
-        prop_assert_eq!(lane.charged, Charge::NONE);
-        prop_assert!(lane.plugins.is_empty() && stage.schedule.running.is_empty());
+        let queue = stage.schedule.queue(Class::Generate);
+        prop_assert_eq!((queue.waiting, queue.running, queue.unread), (0, 0, 0));
+        prop_assert_eq!(queue.charged, Charge::NONE);
+        prop_assert!(queue.plugins.is_empty() && stage.schedule.running.is_empty());
     }
 
     #[test]
