@@ -57,16 +57,24 @@ pub async fn render(
     let target = Target::open(options, Observation::Off, plugin, &mut report).await?;
     let rendered = target.with(&mut report, async |sockets| {
         let (name, mut client) = choose(plugin, sockets, parcel).await?;
-        let manifests = client.generate(parcel).await?;
-        let again = if twice { Some(client.generate(parcel).await?) } else { None };
         let is_named = plugin.is_some() || options.socket.is_some();
         let needs_name = !is_named && is_unclaimed(sockets, parcel).await;
-        Ok((name, (manifests, again), needs_name))
+        let manifests = client.generate(parcel).await;
+        let is_repeated = twice && manifests.is_ok();
+        let again = if is_repeated { Some(client.generate(parcel).await?) } else { None };
+        Ok((name, needs_name, manifests, again))
     });
-    let (name, (manifests, again), needs_name) = rendered.await?;
+    let (name, needs_name, manifests, again) = rendered.await?;
+    if needs_name {
+        report.warn(&format!(
+            "the discovery of {name} does not claim this application: Argo CD uses it only if the \
+             Application names it"
+        ));
+    }
+    let manifests = manifests?;
     let count = plural(manifests.len(), "manifest");
     report.step("rendered", &format!("{count} by plugin {name}"));
-    for warning in warnings(&manifests, needs_name.then_some(&*name)) {
+    for warning in warnings(&manifests) {
         report.warn(&warning);
     }
     let text = show::manifests(&manifests, format)?;
@@ -80,19 +88,12 @@ pub async fn render(
     }
 }
 
-/// Surprises that the manifests would cause in Argo CD. `unclaimed` is the plugin's name if
-/// Argo CD would not choose it by discovery.
-fn warnings(manifests: &[Bytes], unclaimed: Option<&str>) -> Vec<String> {
+/// Surprises that the manifests would cause in Argo CD.
+fn warnings(manifests: &[Bytes]) -> Vec<String> {
     let mut warnings = Vec::new();
     if manifests.is_empty() {
         let text = "no manifests: with automated pruning Argo CD would delete the application";
         warnings.push(text.to_owned());
-    }
-    if let Some(name) = unclaimed {
-        warnings.push(format!(
-            "the discovery of {name} does not claim this application: Argo CD uses it only if the \
-             Application names it"
-        ));
     }
     if let Some(number) = show::first_stranger(manifests) {
         warnings.push(format!(

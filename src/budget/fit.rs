@@ -74,7 +74,7 @@ fn volume(budget: &Budget, container: &Container, given: &Given) -> Option<Strin
              together: set its sizeLimit to {} or less, or resources.limits.memory to {} or more",
             show(volume.size),
             show(memory),
-            show(memory / 2),
+            show(memory),
             show(Memory::needed(volume.size, given.message))
         )
     })

@@ -201,7 +201,7 @@ fn numbers_that_cannot_fit_are_told_with_the_remedy() {
     let warnings = Budget::derive(&container, &given).warnings;
     for (warning, expected) in warnings.iter().zip([
         "the work volume in memory can take 1Gi, more than the 640Mi that all requests have \
-         together: set its sizeLimit to 320Mi or less, or resources.limits.memory to 1664Mi or more",
+         together: set its sizeLimit to 640Mi or less, or resources.limits.memory to 1664Mi or more",
         "--max-memory 2Gi is more than the 640Mi",
         "--max-processes 512 is more than the 236",
         "--max-disk 8Gi is more than the 640Mi",

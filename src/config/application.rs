@@ -27,7 +27,7 @@ pub struct Application {
         ]
     )]
     pub from_bundle: Option<PathBuf>,
-    /// Plugin to use, with its version behind a dash [default: whichever claims the application]
+    /// Plugin to use, with its version behind a dash [default: the only one, or whichever claims the application]
     #[arg(long, value_name = "NAME")]
     pub plugin: Option<String>,
     /// Directory of plugin definitions [default: ./plugins.d if it is there]

@@ -96,7 +96,7 @@ pub(crate) static REFUSE_ENCRYPTED: Setting = setting(Request, Kind::Switch)
 pub(crate) static MAX_REQUESTS: Setting = setting(Admission, PLACES)
     .flag("max-requests", "CMP_SUPERVISOR_MAX_REQUESTS")
     .derived("half of the leases that --uid-range allows; fewer in a small container")
-    .about("Concurrent requests that generate manifests; the same number again can do discovery");
+    .about("Concurrent requests that generate manifests, at most 200; the same number again can do discovery");
 
 pub(crate) static REQUESTS: Setting = setting(Admission, SOME_COUNT)
     .key("limits", "requests")
