@@ -223,6 +223,7 @@ fn exit_code(error: &NotServing) -> u8 {
         NotServing::Spawner(_) | NotServing::PartLost => INTERNAL,
         NotServing::Definition
         | NotServing::Privileges(_)
+        | NotServing::Exposing(_)
         | NotServing::Failed(_)
         | NotServing::Plugins(_)
         | NotServing::Unserved(..)

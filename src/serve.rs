@@ -35,7 +35,7 @@ use self::{
     http::Listeners,
     loading::load,
     parts::Parts,
-    paths::{directories, upkeep, warn_of_missing_paths},
+    paths::{directories, exposing_path, upkeep, warn_of_missing_paths},
     recorders::Recorders,
     resources::Resources,
     saturation::Saturation,
@@ -107,6 +107,13 @@ pub enum NotServing {
     /// The only definition is not valid; the log has the reason.
     #[error("the plugin's definition is not valid")]
     Definition,
+    /// A path of `--read`, with which each request would fail.
+    #[error(
+        "--read {}: it would expose what no plugin may read, such as sockets, definitions, other \
+         requests or /proc: name what plugins need in it",
+        .0.display()
+    )]
+    Exposing(PathBuf),
     /// The directory for sockets cannot be used.
     #[error("{}: cannot create sockets: {error}: {}", path.display(), directory_remedy(error))]
     Sockets {
@@ -252,7 +259,8 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     abilities::measure(abilities, &metrics);
     let (link, driver) = Link::new(spawner)?;
     let mut driver = pin!(threads::drive(driver));
-    let pipeline = pipeline(config, reach, link.clone(), resources.subscribe());
+    let pipeline = pipeline(config, Arc::clone(&reach), link.clone(), resources.subscribe());
+    let exposing = exposing_path(config.bounds().read, reach, pipeline.files.clone());
     let common = common(config, pipeline, recorders, metrics.clone());
     let saturation = Saturation::new(link.clone(), &common, state.subscribe());
     let socket_dir = config.socket_dir();
@@ -298,6 +306,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
         gone = &mut driver => Err(gone.into()),
         // argocd-cmp-server also ends if its only plugin cannot be served.
         failure = unserved(states), if config.single.is_some() => Err(failure),
+        exposing = exposing => Err(exposing),
         () = parts.lost() => Err(NotServing::PartLost),
         () = shutdown.on_signal(signals.stop, config.drain_timeout.0) => Ok(()),
     }

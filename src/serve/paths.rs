@@ -1,16 +1,17 @@
 //! The paths of the command line: directories to look after, and warnings.
 
-use std::path::PathBuf;
+use std::{future::pending, path::PathBuf, sync::Arc};
 
 use cmp_sandbox::{Abilities, CACHES, WORKSPACES};
 use tracing::warn;
 
-use super::Handles;
+use super::{Handles, NotServing};
 use crate::{
     access::is_missing,
     config::Serve,
     loader::{Places, static_mounts},
     metrics::Metrics,
+    request::Reach,
     upkeep::{Directories, Upkeep},
     volume::{FileThread, WorkVolume},
 };
@@ -30,6 +31,19 @@ pub(super) fn upkeep(
 ) -> Upkeep {
     let (directories, workspaces) = (directories(config), abilities.root.clone());
     Upkeep { directories, workspaces, volume, link, states, metrics }
+}
+
+/// Returns if a path of `--read` would expose what no plugin may read. Requests refuse those
+/// that do not answer now.
+pub(super) async fn exposing_path(
+    read: Vec<PathBuf>,
+    reach: Arc<Reach>,
+    files: FileThread,
+) -> NotServing {
+    match files.run(move || reach.exposing(&read)).await {
+        Ok(Some(path)) => NotServing::Exposing(path),
+        Ok(None) | Err(_) => pending().await,
+    }
 }
 
 /// Warns of paths of `--read` that do not exist, and of the first one that does not

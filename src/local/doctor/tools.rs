@@ -67,6 +67,10 @@ async fn examine(plugin: &Arc<PluginDefinition>) -> Vec<Check> {
 
 /// Checks of paths that plugins may miss.
 fn hidden(options: &Serve, reach: Reach, catalog: Catalog, errors: usize) -> Vec<Check> {
+    let exposing = reach.exposing(&options.read).map(|path| {
+        let text = format!("read: {}: it would expose what no plugin may read", path.display());
+        Check::failure(text).remedy("remove it from --read: `serve` does not start with it")
+    });
     let watched = Watched::new(Arc::new(reach), options.bounds().read, &config::inherited());
     let check = |hidden: HiddenPath| {
         let grade = if hidden.is_warning() { Grade::Warning } else { Grade::Note };
@@ -84,7 +88,11 @@ fn hidden(options: &Serve, reach: Reach, catalog: Catalog, errors: usize) -> Vec
         };
         plugin.sandbox.secrets.iter().map(about)
     });
-    endowed.chain(watched.hidden(&catalog, |_| ()).into_iter().map(check)).collect()
+    exposing
+        .into_iter()
+        .chain(endowed)
+        .chain(watched.hidden(&catalog, |_| ()).into_iter().map(check))
+        .collect()
 }
 
 /// Check of a definition that is not served, or of an ignored entry.

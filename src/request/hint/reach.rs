@@ -40,6 +40,13 @@ pub struct Reach {
 }
 
 impl Reach {
+    /// The first of these paths that would expose what no plugin may read. This accesses
+    /// the paths.
+    pub(crate) fn exposing(&self, paths: &[PathBuf]) -> Option<PathBuf> {
+        let readable = self.readable.as_ref()?;
+        paths.iter().find(|path| readable.closing(path) == Closing::Always).cloned()
+    }
+
     /// A sentence about the first thing in a text that the sandbox refused, with the
     /// key that opens it. Ports come first: programs often probe files in vain.
     pub(super) fn refusal(&self, bounds: &Bounds, text: &str) -> Option<String> {

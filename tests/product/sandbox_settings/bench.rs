@@ -154,7 +154,8 @@ impl Bench {
         }
     }
 
-    fn command(&self, verb: &str) -> Command {
+    /// A command of the product, with the variables of the sidecar only.
+    pub(crate) fn command(&self, verb: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
         command.arg(verb).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));

@@ -36,6 +36,27 @@ fn a_missing_path_of_the_operator_is_a_warning_and_is_read_once_it_exists() {
 }
 
 #[test]
+fn a_path_of_the_operator_that_would_expose_others_ends_the_start() {
+    for tier in tiers().into_iter().filter(|tier| *tier != "none") {
+        for path in ["/proc", "/"] {
+            let bench = Bench::new("", "");
+            let mut command = bench.command("serve");
+            for (flag, name) in
+                [("--plugins-dir", "plugins"), ("--socket-dir", "sockets"), ("--work-dir", "work")]
+            {
+                command.arg(flag).arg(bench.path(name));
+            }
+            command.args(["--http", "off", "--isolation", tier, "--read", path]);
+            let output = command.output().unwrap();
+            let log = String::from_utf8_lossy(&output.stderr);
+            let reason = format!("--read {path}: it would expose what no plugin may read");
+            assert!(log.contains(&reason), "{tier}: {log}");
+            assert_eq!(output.status.code(), Some(1), "{tier}");
+        }
+    }
+}
+
+#[test]
 fn a_request_that_is_cut_off_by_the_end_of_the_supervisor_is_told_so() {
     for tier in tiers() {
         let time = unique(60);
