@@ -247,7 +247,7 @@ mod tests {
                 "-5",
                 "<N|unlimited>': expected a whole number, for example 64, or unlimited\n",
             ),
-            ("--max-requests", "201", "<N>': expected a whole number from 1 to 200\n"),
+            ("--max-requests", "4097", "<N>': expected a whole number from 1 to 4096\n"),
             (
                 "--max-cpu",
                 "600",

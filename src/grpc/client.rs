@@ -2,15 +2,17 @@
 
 use std::{
     error::Error,
-    fmt, io,
+    fmt, fs, io,
+    os::unix::{fs::MetadataExt, net},
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use bytes::Bytes;
+use cmp_sandbox::as_user;
 use hyper_util::rt::TokioIo;
 use thiserror::Error;
-use tokio::{io::AsyncRead, net::UnixStream};
+use tokio::{io::AsyncRead, net::UnixStream, task::spawn_blocking};
 use tokio_stream::Stream;
 use tonic::{
     Code, Request, Response, Status, TimeoutExpired,
@@ -237,13 +239,30 @@ pub(super) async fn channel(socket: &Path) -> Result<Channel, ClientError> {
     let path = socket.to_owned();
     let connector = service_fn(move |_| {
         let path = path.clone();
-        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        async move { connect(path).await.map(TokioIo::new) }
     });
     // The protocol needs a host name; a Unix socket ignores it.
     let endpoint =
         Endpoint::from_static("http://localhost").http2_max_header_list_size(MAX_HEADERS);
     let channel = endpoint.connect_with_connector(connector).await;
     channel.map_err(|error| ClientError::Connect { socket: socket.to_owned(), cause: cause(error) })
+}
+
+/// Connects to a socket. Root in a sidecar may not write to the socket of another user, but
+/// may become that user.
+async fn connect(path: PathBuf) -> io::Result<UnixStream> {
+    match UnixStream::connect(&path).await {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let as_owner = move || {
+                let owner = fs::metadata(&path)?.uid();
+                as_user(Some(owner), || net::UnixStream::connect(path))
+            };
+            let stream = spawn_blocking(as_owner).await.map_err(io::Error::other)??;
+            stream.set_nonblocking(true)?;
+            UnixStream::from_std(stream)
+        }
+        connected => connected,
+    }
 }
 
 /// The operating system's error, if there is one in the chain.

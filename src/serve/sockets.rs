@@ -6,21 +6,24 @@ use std::{
     path::Path,
 };
 
+const ALL: u32 = 0o777;
+const STICKY: u32 = 0o1000;
+
 /// Creates the directory for sockets, owned by the supervisor's UID. Errors are
 /// ignored: creating the first socket reports them.
 pub(super) fn prepare_sockets(directory: &Path, uid: u32) {
-    if fs::DirBuilder::new().mode(0o755).create(directory).is_ok() {
-        let _ = chown(directory, Some(uid), Some(uid));
-    } else {
+    if fs::DirBuilder::new().mode(0o755).create(directory).is_err() {
         only_owners_remove(directory);
+    } else if chown(directory, Some(uid), Some(uid)).is_err() {
+        // Root in a sidecar has no capability for it. Everybody can then create files in it,
+        // as in a volume of Kubernetes.
+        let _ = fs::set_permissions(directory, Permissions::from_mode(ALL | STICKY));
     }
 }
 
 /// Sets the sticky bit of a directory that is writable for everybody, as Kubernetes
 /// volumes are. Only the owner of an entry can then remove or move it.
 pub(super) fn only_owners_remove(directory: &Path) {
-    const ALL: u32 = 0o777;
-    const STICKY: u32 = 0o1000;
     const BITS: u32 = 0o7777;
     let Ok(about) = fs::metadata(directory) else { return };
     let mode = about.permissions().mode() & BITS;

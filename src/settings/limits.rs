@@ -17,9 +17,9 @@ const SOME_TIME: Kind = amount(Unit::Time, 1);
 const LIMIT_TIME: Kind = limit(Unit::Time);
 const LIMIT_PROCESSOR_TIME: Kind = limit(Unit::ProcessorTime);
 
-/// More requests at a time would need more leases than there are UIDs.
+/// More requests at a time than this are more than any container of today runs.
 const PLACES: Kind =
-    Kind::Amount(Amount { unit: Unit::Count, least: 1, most: 200, may_be_unlimited: false });
+    Kind::Amount(Amount { unit: Unit::Count, least: 1, most: 4096, may_be_unlimited: false });
 
 pub(crate) static MAX_ARCHIVE: Setting = setting(Repository, SOME_BYTES)
     .flag("max-archive", "CMP_SUPERVISOR_MAX_ARCHIVE")
@@ -96,7 +96,7 @@ pub(crate) static REFUSE_ENCRYPTED: Setting = setting(Request, Kind::Switch)
 pub(crate) static MAX_REQUESTS: Setting = setting(Admission, PLACES)
     .flag("max-requests", "CMP_SUPERVISOR_MAX_REQUESTS")
     .derived("half of the leases that --uid-range allows; fewer in a small container")
-    .about("Concurrent requests that generate manifests, at most 200; the same number again can do discovery");
+    .about("Concurrent requests that generate manifests, at most 4096; the same number again can do discovery");
 
 pub(crate) static REQUESTS: Setting = setting(Admission, SOME_COUNT)
     .key("limits", "requests")

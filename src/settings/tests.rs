@@ -64,9 +64,9 @@ fn processor_time_is_rounded_up_to_seconds() {
 #[test]
 fn amounts_out_of_bounds_are_refused_with_the_bounds() {
     assert_eq!(MAX_REQUESTS.amount().read("0"), None);
-    assert_eq!(MAX_REQUESTS.amount().read("201"), None);
+    assert_eq!(MAX_REQUESTS.amount().read("4097"), None);
     for (row, text) in [
-        (&MAX_REQUESTS, "a whole number from 1 to 200"),
+        (&MAX_REQUESTS, "a whole number from 1 to 4096"),
         (&REQUESTS, "a whole number above 0, for example 64"),
         (&OUTPUT, "a size above 0, for example 512Mi or 2G"),
         (&MEMORY, "a size, for example 512Mi or 2G, or unlimited"),
