@@ -129,3 +129,17 @@ fn leftovers_that_cannot_be_removed_are_reported() {
     server.says("\"name\":\"left\"");
     assert!(root.join("left").exists());
 }
+
+/// `mv` would copy what the kernel does not rename.
+#[test]
+fn files_and_directories_can_be_renamed_and_linked_between_directories() {
+    let script = "mkdir -p a/d b; touch a/d/x; perl -e 'rename(\"a/d\", \"b/d\") or die $!; \
+                  link(\"b/d/x\", \"a/x\") or die $!; rename(\"a/x\", \"$ENV{TMPDIR}/x\") or die $!'; \
+                  echo \"result: '$(ls b/d) $(ls $TMPDIR)'\"";
+    for tier in tiers() {
+        let bench = Bench::new("", &format!("set -e; echo 'kind: A'; {script}"));
+        let rendered = bench.render(tier, &[]);
+        assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
+        assert_eq!(rendered.value("result"), "x x", "{tier}");
+    }
+}

@@ -5,7 +5,10 @@
 
 use std::io;
 
-use landlock::{ABI, Access, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope};
+use landlock::{
+    ABI, Access, AccessFs, PathBeneath, PathFd, RestrictionStatus, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+};
 use nix::{
     errno::Errno,
     sys::{prctl, signal::kill},
@@ -43,12 +46,20 @@ fn guard(job: &mut Job<'_>) -> io::Result<i32> {
 /// Enters a Landlock domain that signals cannot leave, and checks it with the
 /// spawner, which is outside and has the same UID.
 fn enclose(outside: Pid) -> io::Result<SignalScope> {
-    let ruleset = Ruleset::default().scope(Scope::from_all(ABI::V6)).map_err(io::Error::other)?;
-    let created = ruleset.create().map_err(io::Error::other)?;
-    let status = created.no_new_privs(true).restrict_self().map_err(io::Error::other)?;
+    let root = PathFd::new("/").map_err(io::Error::other)?;
+    let status = restrict(root).map_err(io::Error::other)?;
     let is_enforced = status.ruleset == RulesetStatus::FullyEnforced;
     match kill(outside, None) {
         Err(Errno::EPERM) if is_enforced => Ok(SignalScope::All),
         Ok(()) | Err(_) => Err(io::Error::other("signals can leave the Landlock domain")),
     }
+}
+
+/// Each domain forbids links and renames between directories unless a rule of its own
+/// allows them. The worker's domain decides where.
+fn restrict(root: PathFd) -> Result<RestrictionStatus, RulesetError> {
+    let ruleset = Ruleset::default().handle_access(AccessFs::Refer)?;
+    let ruleset = ruleset.scope(Scope::from_all(ABI::V6))?.create()?;
+    let ruleset = ruleset.add_rule(PathBeneath::new(root, AccessFs::Refer))?;
+    ruleset.no_new_privs(true).restrict_self()
 }
