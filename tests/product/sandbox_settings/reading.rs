@@ -229,3 +229,16 @@ fn a_file_that_only_root_may_read_is_an_error_if_there_are_no_namespaces() {
         assert!(!other.value("data").contains("told"));
     }
 }
+
+#[test]
+fn files_about_the_machine_are_readable() {
+    let script = "echo 'kind: A'; echo \"data: '$(cat /sys/devices/system/cpu/possible \
+                  /proc/sys/kernel/ostype)' \"; ls /sys/fs/cgroup >&2";
+    let processors = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap();
+    for tier in tiers() {
+        let rendered = Bench::new("", script).render(tier, &[]);
+        assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
+        let expected = format!("{} Linux", processors.trim());
+        assert_eq!(rendered.value("data"), expected, "{tier}");
+    }
+}

@@ -131,6 +131,13 @@ impl Policy {
         self.image.iter().map(PathBuf::as_path)
     }
 
+    /// Paths of the image, of programs and about the machine, without those in `/proc`, of
+    /// which a request in namespaces has its own.
+    pub(crate) fn outside_proc(&self) -> impl Iterator<Item = &Path> {
+        let machine = MACHINE.iter().map(Path::new).filter(|path| !path.starts_with("/proc"));
+        self.image().chain(machine)
+    }
+
     /// Descriptors that [`Self::enforce`] needs.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.places.iter().map(|place| place.opened.as_fd())

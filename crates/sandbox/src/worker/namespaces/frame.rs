@@ -166,10 +166,10 @@ pub(crate) fn separate_mounts() -> io::Result<()> {
     propagate("/", MsFlags::MS_SLAVE)
 }
 
-/// The parts of the image. Parts inside another part are left out, unless they are
-/// mounts.
+/// The parts of the image, and files about the machine. Parts inside another part are left
+/// out, unless they are mounts.
 fn image(policy: Option<&Policy>) -> Vec<PathBuf> {
-    let mut paths: Vec<&Path> = policy.iter().flat_map(|policy| policy.image()).collect();
+    let mut paths: Vec<&Path> = policy.iter().flat_map(|policy| policy.outside_proc()).collect();
     paths.sort_unstable();
     let mut parts: Vec<&Path> = Vec::new();
     for path in paths {
