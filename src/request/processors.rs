@@ -11,6 +11,9 @@ const VARIABLES: [&str; 4] =
 
 /// The variables as `NAME=VALUE`; none if the container has no limit.
 pub(super) fn variables(processors: Option<u64>) -> impl Iterator<Item = Bytes> {
-    let entry = |count: u64| VARIABLES.map(|name| Bytes::from(format!("{name}={count}")));
-    processors.map(entry).into_iter().flatten()
+    let entry = |count: u64| {
+        let numbers = VARIABLES.into_iter().map(move |name| format!("{name}={count}"));
+        numbers.chain([format!("JAVA_TOOL_OPTIONS=-XX:ActiveProcessorCount={count}")])
+    };
+    processors.into_iter().flat_map(entry).map(Bytes::from)
 }

@@ -78,6 +78,10 @@ const SHOWN: &[(&str, &[&str])] = &[
     ),
     ("`GIT_ASKPASS`", &["git_gets_user_name_and_password", "TestArgoCDsHelperGetsGitCredentials"]),
     ("`USER`, `LOGNAME`", &["user_and_logname_are_set"]),
+    (
+        "`JAVA_TOOL_OPTIONS`",
+        &["a_jvm_is_told_its_memory_and_its_directory_before_the_options_of_the_image"],
+    ),
     ("`GOMAXPROCS`", &["runtimes_are_told_the_processors_unless_the_image_sets_them"]),
     ("`/proc/self/cgroup`", &["TestOursShowsCommandsOtherThingsAsDocumented"]),
     (

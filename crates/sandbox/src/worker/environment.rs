@@ -30,6 +30,9 @@ const WRITTEN: [&str; 11] = [
 
 const ACCOUNTS: &str = "/etc/passwd";
 
+/// Options of every JVM.
+const JAVA: &str = "JAVA_TOOL_OPTIONS";
+
 /// Returns `NAME=VALUE` entries without duplicates; the last entry of a name
 /// counts. The order is: account, inherited, own directories, caches, request. The
 /// text of an error is Go's.
@@ -38,8 +41,9 @@ pub(super) fn compose(
     [inherited, caches, request]: [&[Bytes]; 3],
 ) -> Result<Vec<CString>, String> {
     let (account, own, written) = (account(tenant), own(tenant), written(tenant, inherited));
+    let java = java(tenant, inherited);
     let before = account.iter().chain(inherited);
-    let all = before.chain(&own).chain(&written).chain(caches).chain(request);
+    let all = before.chain(&own).chain(&written).chain(&java).chain(caches).chain(request);
     let last: BTreeMap<&[u8], usize> =
         all.clone().enumerate().map(|(index, entry)| (name(entry), index)).collect();
     all.enumerate()
@@ -94,6 +98,21 @@ fn written(tenant: &Tenant, inherited: &[Bytes]) -> Vec<Bytes> {
     set.map(|variable| entry(variable, directory(variable).as_os_str())).collect()
 }
 
+/// A JVM reads no variable about the directory for temporary files, nor about memory: it
+/// takes parts of the node's, which can be more than the limit of a request. Options that
+/// the image sets come after these and count.
+fn java(tenant: &Tenant, inherited: &[Bytes]) -> Option<Bytes> {
+    let temporary = tenant.directory(TEMPORARY).into_os_string().into_string().ok()?;
+    // The JVM separates options by blanks.
+    let directory = format!(" -Djava.io.tmpdir={temporary}");
+    let directory = if temporary.contains(char::is_whitespace) { "" } else { &directory };
+    let memory = tenant.limits.memory.map(|memory| format!(" -XX:MaxRAM={memory}"));
+    let set = inherited.iter().rfind(|entry| name(entry) == JAVA.as_bytes());
+    let set = set.and_then(|entry| entry.get(JAVA.len() + 1..)).unwrap_or_default();
+    let options = [directory.as_bytes(), memory.unwrap_or_default().as_bytes(), b" ", set].concat();
+    Some(entry(JAVA, OsStr::from_bytes(options.trim_ascii())))
+}
+
 /// The names of the UID, for programs that find no account.
 fn account(tenant: &Tenant) -> [Bytes; 2] {
     let name = match tenant.user {
@@ -119,7 +138,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::wire::shared::SharedCaches;
+    use crate::wire::{message::RequestLimits, shared::SharedCaches};
 
     fn compose_strings(inherited: &[&'static str], request: &[&'static str]) -> Vec<String> {
         let tenant = Tenant { workspace: PathBuf::from("/root/w"), ..Tenant::default() };
@@ -154,6 +173,20 @@ mod tests {
             assert!(all.contains(&entry.to_owned()), "{all:?}");
         }
         assert!(!all.iter().any(|entry| entry.starts_with("TEMP=")), "{all:?}");
+    }
+
+    #[test]
+    fn a_jvm_is_told_its_memory_and_its_directory_before_the_options_of_the_image() {
+        let limits = RequestLimits { memory: Some(1 << 20), ..RequestLimits::default() };
+        let tenant = Tenant { workspace: PathBuf::from("/w"), limits, ..Tenant::default() };
+        let image = Bytes::from_static(b"JAVA_TOOL_OPTIONS=-Xmx8m -Da=b");
+        let set = java(&tenant, &[image]).unwrap();
+        assert_eq!(
+            set,
+            &b"JAVA_TOOL_OPTIONS=-Djava.io.tmpdir=/w/tmp -XX:MaxRAM=1048576 -Xmx8m -Da=b"[..]
+        );
+        let tenant = Tenant { workspace: PathBuf::from("/a b"), ..Tenant::default() };
+        assert_eq!(java(&tenant, &[]).unwrap(), &b"JAVA_TOOL_OPTIONS="[..]);
     }
 
     #[test]
