@@ -43,8 +43,10 @@ const SECRET: [&str; 14] = [
     "pstore",
 ];
 
-/// Files for host name lookup that a container runtime mounts into `/etc`.
-const RESOLVER: [&str; 3] = ["/etc/resolv.conf", "/etc/hosts", "/etc/hostname"];
+/// Files for the lookup of host names and accounts that are mounted into `/etc`, some of
+/// them writable.
+const LOOKED_UP: [&str; 5] =
+    ["/etc/resolv.conf", "/etc/hosts", "/etc/hostname", "/etc/passwd", "/etc/group"];
 
 /// Most paths to distinguish. Only a broken machine has more mounts.
 const MAX_PATHS: usize = 4096;
@@ -108,7 +110,7 @@ impl Mounts {
                 ahead.extend(entries.flatten().map(|entry| entry.path()));
             }
         }
-        own.extend(RESOLVER.iter().map(PathBuf::from).filter(|path| path.is_file()));
+        own.extend(LOOKED_UP.iter().map(PathBuf::from).filter(|path| path.is_file()));
         own.sort_unstable();
         own.dedup();
         own
@@ -188,6 +190,13 @@ mod tests {
         assert_eq!(mounts(TABLE, &[]).readable, paths(&readable));
         let without = mounts(TABLE, &["/home/argocd", "/image"]).readable;
         assert_eq!(without, paths(&readable[..2]));
+    }
+
+    #[test]
+    fn accounts_are_readable_also_if_they_are_mounted_writable() {
+        let image = image(&["/etc/passwd", "/etc/shadow"], &[]);
+        assert!(image.contains(&PathBuf::from("/etc/passwd")), "{image:?}");
+        assert!(!image.contains(&PathBuf::from("/etc/shadow")), "{image:?}");
     }
 
     #[test]
