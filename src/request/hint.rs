@@ -47,7 +47,7 @@ const FORK_FAILED: [&str; 5] = [
 ];
 
 /// Messages of programs that could not allocate memory (ENOMEM).
-const ALLOCATION_FAILED: [&str; 7] = [
+const ALLOCATION_FAILED: [&str; 8] = [
     "cannot allocate memory",
     "out of memory",
     "memory exhausted",
@@ -55,6 +55,8 @@ const ALLOCATION_FAILED: [&str; 7] = [
     "memoryerror",
     "bad_alloc",
     "enomem",
+    // JVMs.
+    "not enough space",
 ];
 
 /// Messages of programs that did not find a file (ENOENT).

@@ -125,8 +125,12 @@ impl Readable {
     /// The closed mount that holds a path. This does not access the path.
     #[must_use]
     pub fn closed_mount(&self, path: &Path) -> Option<&Path> {
-        let mut closed = self.closed.iter().map(PathBuf::as_path);
-        closed.find(|point| path.starts_with(point))
+        // Nearly every image has the first as a link to the second.
+        let run = path.strip_prefix("/var/run").ok().map(|rest| Path::new("/run").join(rest));
+        let is_below = |point: &&Path| {
+            path.starts_with(point) || run.as_ref().is_some_and(|run| run.starts_with(point))
+        };
+        self.closed.iter().map(PathBuf::as_path).find(is_below)
     }
 
     /// Returns true if a request that names these paths may read something at or
@@ -196,5 +200,15 @@ mod tests {
         let points = mounts.iter().map(|mount| mount.point.as_path());
         let secrets: Vec<_> = points.filter(|point| is_secret(point, &mounts, &rules)).collect();
         assert_eq!(secrets, [top.join("secret")]);
+    }
+
+    #[test]
+    fn a_closed_mount_is_found_by_the_usual_link_to_run() {
+        let readable = Readable::fixed(&[], &["/run/tools"]);
+        let found = |path: &str| readable.closed_mount(Path::new(path));
+        for path in ["/run/tools/x", "/var/run/tools/x", "/var/run/tools"] {
+            assert_eq!(found(path), Some(Path::new("/run/tools")), "{path}");
+        }
+        assert_eq!(found("/var/run/toolset"), None);
     }
 }

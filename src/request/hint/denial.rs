@@ -41,7 +41,8 @@ const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
 
 /// Words of a missing file.
 const ABSENT: [&str; 5] = [
-    "no such file or directory",
+    // dash leaves out "or directory".
+    "no such file",
     "enoent",
     "nosuchfileexception",
     "filenotfoundexception",
@@ -114,6 +115,9 @@ fn denial(line: &str, lower: &str, traced: Traced) -> Option<Denial> {
     }
     if let Some(name) = shell::program(line) {
         return Some(Denial::Program(name.to_owned()));
+    }
+    if let Some(path) = shell::absent(line) {
+        return Some(Denial::Absent(path.to_owned()));
     }
     let find = |words: &[&str]| words.iter().filter_map(|word| lower.find(word)).min();
     let says = |words: &[&str]| find(words).is_some();
@@ -327,6 +331,8 @@ mod tests {
             "Error: ENOENT: no such file or directory, open '/srv/x'",
             "FileNotFoundError: [Errno 2] No such file or directory: '/srv/x'",
             "open /srv/x: no such file or directory",
+            "sh: 0: cannot open /srv/x: No such file",
+            "sh: 1: /srv/x: not found",
         ] {
             assert_eq!(denials(line), [Denial::Absent("/srv/x".to_owned())], "{line}");
         }

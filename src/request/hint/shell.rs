@@ -29,12 +29,24 @@ pub(super) fn misunderstanding(name: &str) -> Option<&'static str> {
 
 /// The name in a shell's message, such as `sh: 1: helm: Permission denied`.
 pub(super) fn program(line: &str) -> Option<&str> {
-    let mut parts = line.trim_end().rsplit(": ");
-    let is_end = SHELL_ENDS.contains(&parts.next()?);
-    let name = parts.next()?;
-    let is_place = parts.next()?.trim_start_matches("line ").bytes().all(|b| b.is_ascii_digit());
+    let (name, end) = named(line)?;
     let is_name = !name.is_empty() && !name.contains(['/', ' ']);
-    (is_end && is_place && is_name).then_some(name)
+    (SHELL_ENDS.contains(&end) && is_name).then_some(name)
+}
+
+/// The path in the message of dash about a program that is not there, such as
+/// `sh: 1: /opt/tool: not found`.
+pub(super) fn absent(line: &str) -> Option<&str> {
+    let (path, end) = named(line)?;
+    (end == "not found" && path.starts_with('/')).then_some(path)
+}
+
+/// What a shell's message is about, and its last words.
+fn named(line: &str) -> Option<(&str, &str)> {
+    let mut parts = line.trim_end().rsplit(": ");
+    let (end, name) = (parts.next()?, parts.next()?);
+    let is_place = parts.next()?.trim_start_matches("line ").bytes().all(|b| b.is_ascii_digit());
+    is_place.then_some((name, end))
 }
 
 #[cfg(test)]
@@ -57,6 +69,8 @@ mod tests {
             assert_eq!(program(line), Some("helm"), "{line}");
         }
         assert_eq!(program("./generate.sh: 12: helm: not found\n"), Some("helm"));
+        assert_eq!(absent("sh: 1: /opt/a b: not found\n"), Some("/opt/a b"));
+        assert_eq!(absent("./generate.sh: 12: helm: not found\n"), None);
         for other in [
             "cat: helm: Permission denied",
             "sh: 1: /usr/bin/helm: Permission denied",

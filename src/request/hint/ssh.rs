@@ -1,18 +1,23 @@
-//! Advice about what ssh prints.
+//! Advice about what ssh prints, and programs that look for an account like it.
 
 /// The prefix of the line that names a key of too weak a mode, and the words after the
 /// key's path.
 const KEY: &str = "Permissions 0";
 const TOO_OPEN: &str = "' are too open.";
 
-/// The beginning of the message for a UID without an account.
-const NO_ACCOUNT: &str = "No user exists for uid ";
+/// Messages of ssh, coreutils, Node.js and Python for a UID without an account.
+const NO_ACCOUNT: [&str; 4] = [
+    "No user exists for uid ",
+    "cannot find name for user ID ",
+    "uv_os_get_passwd",
+    "getpwuid(): uid not found",
+];
 
 /// The message for a host whose key is unknown or another one, and the words for the latter.
 const UNKNOWN_HOST: &str = "Host key verification failed.";
 const CHANGED_HOST: &str = "REMOTE HOST IDENTIFICATION HAS CHANGED";
 
-/// The remedy for a failure of ssh that depends on the request's UID.
+/// The remedy for a failure that depends on the request's UID, or of ssh.
 pub(super) fn advice(text: &str) -> Option<String> {
     let key = text.lines().filter(|line| line.starts_with(KEY)).find_map(|line| {
         let (_, rest) = line.split_once(" for '")?;
@@ -25,8 +30,8 @@ pub(super) fn advice(text: &str) -> Option<String> {
              root, in GIT_SSH_COMMAND"
         ));
     }
-    if text.contains(NO_ACCOUNT) {
-        let remedy = "ssh needs an account for the UID of the request: add the lines of \
+    if NO_ACCOUNT.iter().any(|message| text.contains(message)) {
+        let remedy = "it needs an account for the UID of the request: add the lines of \
                       `cmp-supervisor passwd` to /etc/passwd of the image";
         return Some(remedy.to_owned());
     }
@@ -48,7 +53,9 @@ mod tests {
                    too open.\nThis private key will be ignored.\nroot@host: Permission denied \
                    (publickey).";
         assert!(advice(key).unwrap().starts_with("ssh ignores the key `/work/a b`: "));
-        assert!(advice("No user exists for uid 60707\r\n").unwrap().contains("passwd"));
+        for message in ["No user exists for uid 60707\r\n", "cannot find name for user ID 60707"] {
+            assert!(advice(message).unwrap().contains("passwd"), "{message}");
+        }
         assert!(advice("Host key verification failed.\r\n").unwrap().contains("ssh_known_hosts"));
         let changed =
             "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.";
