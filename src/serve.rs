@@ -108,11 +108,7 @@ pub enum NotServing {
     #[error("the plugin's definition is not valid")]
     Definition,
     /// A path of `--read`, with which each request would fail.
-    #[error(
-        "--read {}: it would expose what no plugin may read, such as sockets, definitions, other \
-         requests or /proc: name what plugins need in it",
-        .0.display()
-    )]
+    #[error("--read {}: it would expose what no plugin may read: name less of it", .0.display())]
     Exposing(PathBuf),
     /// The directory for sockets cannot be used.
     #[error("{}: cannot create sockets: {error}: {}", path.display(), directory_remedy(error))]

@@ -41,7 +41,7 @@ pub(super) fn absent(line: &str) -> Option<&str> {
     (end == "not found" && path.starts_with('/')).then_some(path)
 }
 
-/// What a shell's message is about, and its last words.
+/// The subject of a shell's message, and its last words.
 fn named(line: &str) -> Option<(&str, &str)> {
     let mut parts = line.trim_end().rsplit(": ");
     let (end, name) = (parts.next()?, parts.next()?);
