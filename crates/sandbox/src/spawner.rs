@@ -71,6 +71,7 @@ use crate::{
     wire::{
         channel,
         message::{Order, OrderKind, SetupOrder, SpawnerEvent, SpawnerReport},
+        transient::persist,
     },
     worker::Channels,
 };
@@ -96,7 +97,9 @@ pub fn spawner_main() -> io::Result<()> {
 /// Runs the spawner until the supervisor closes the other end of `control`.
 pub(super) fn run(control: OwnedFd) -> io::Result<()> {
     let begun = begin();
-    let Some((order, _)) = channel::receive::<Order>(&control)? else { return Ok(()) };
+    let received = persist(|| channel::receive::<Order>(&control));
+    let received = received.map_err(cannot("receive the setup"))?;
+    let Some((order, _)) = received else { return Ok(()) };
     let Some(OrderKind::Setup(setup)) = order.what else {
         return Err(io::Error::other("the first order must be the setup"));
     };
@@ -104,7 +107,9 @@ pub(super) fn run(control: OwnedFd) -> io::Result<()> {
     match prepared {
         Ok((signals, leases)) => EventLoop { control, signals, leases }.serve(),
         Err(error) => {
-            channel::send(&control, &SpawnerReport::from(SpawnerEvent::NotReady(error.tell())), &[])
+            let report = SpawnerReport::from(SpawnerEvent::NotReady(error.tell()));
+            persist(|| channel::send(&control, &report, &[]))
+                .map_err(cannot("report to the supervisor"))
         }
     }
 }
@@ -237,10 +242,11 @@ impl EventLoop {
         let others = iter::once(self.signals.as_fd()).chain(self.leases.sockets());
         let others = others.map(|socket| PollFd::new(socket, PollFlags::POLLIN));
         let mut watched: Vec<_> = control.into_iter().chain(others).collect();
-        match poll(&mut watched, timeout) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        persist(|| match poll(&mut watched, timeout) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        })
+        .map_err(cannot("wait for orders"))?;
         let mut any = watched.iter().map(|watched| watched.any().unwrap_or(true));
         let order = !orders.is_empty() && any.next().unwrap_or(true);
         let signal = any.next().unwrap_or(true);
@@ -252,7 +258,8 @@ impl EventLoop {
         if signal {
             // The content of a signal does not matter: one may stand for many
             // children.
-            while self.signals.read_signal()?.is_some() {}
+            let read = || Ok(self.signals.read_signal()?);
+            while read().map_err(cannot("read a signal"))?.is_some() {}
             for reaped in fork::reap_some() {
                 self.leases.reaped(reaped);
             }
@@ -266,9 +273,9 @@ impl EventLoop {
 
     /// Executes one order. Returns false if there are no more.
     fn handle_order(&mut self) -> io::Result<bool> {
-        let Some((order, descriptors)) = channel::receive::<Order>(&self.control)? else {
-            return Ok(false);
-        };
+        let received = persist(|| channel::receive::<Order>(&self.control));
+        let received = received.map_err(cannot("receive an order"))?;
+        let Some((order, descriptors)) = received else { return Ok(false) };
         match order.what {
             Some(OrderKind::Lease(order)) => self.leases.lease(order, channels(descriptors)?),
             Some(OrderKind::Start(order)) => self.leases.start(order, channels(descriptors)?),
@@ -298,8 +305,16 @@ impl EventLoop {
     }
 
     fn report(&self, event: SpawnerEvent) -> io::Result<()> {
-        channel::send(&self.control, &SpawnerReport::from(event), &[])
+        let report = SpawnerReport::from(event);
+        persist(|| channel::send(&self.control, &report, &[]))
+            .map_err(cannot("report to the supervisor"))
     }
+}
+
+/// Adds the step to an error that ends the spawner. Its kind stays, because the end of the
+/// supervisor is told by it.
+fn cannot(step: &'static str) -> impl FnOnce(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("the spawner ended: cannot {step}: {error}"))
 }
 
 /// The worker's descriptors.

@@ -16,4 +16,5 @@ pub(crate) mod shared;
 pub(crate) mod shortage;
 pub(crate) mod skeleton;
 pub(crate) mod tier;
+pub(crate) mod transient;
 pub(crate) mod usage;

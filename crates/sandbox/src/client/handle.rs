@@ -57,7 +57,7 @@ impl Unconfined {
         self.is_killed
     }
 
-    fn new(reason: String) -> Self {
+    pub(super) fn new(reason: String) -> Self {
         Self { reason, errno: 0, is_killed: false }
     }
 }

@@ -12,6 +12,7 @@ use super::{health::Health, socket::Socket};
 use crate::wire::{
     channel,
     message::{Order, OrderKind},
+    transient::is_transient,
 };
 
 /// Time between two heartbeats.
@@ -52,7 +53,13 @@ async fn exchange(
     number: u64,
 ) -> io::Result<()> {
     let order = Order::from(OrderKind::Beat(number));
-    socket.send(|end| channel::send(end, &order, &[])).await?;
+    loop {
+        match socket.send(|end| channel::send(end, &order, &[])).await {
+            // A heartbeat is late after DEADLINE, and the link gives up if an order is.
+            Err(error) if is_transient(&error) => {}
+            sent => break sent?,
+        }
+    }
     let answered = answers.wait_for(|answer| *answer >= number).await;
     answered.map(drop).map_err(io::Error::other)
 }

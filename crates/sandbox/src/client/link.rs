@@ -14,7 +14,7 @@ use tracing::{error, info, warn};
 use super::{
     bounds::Bounds,
     consumption::Consumption,
-    handle::WorkerHandle,
+    handle::{Unconfined, WorkerHandle},
     health::Health,
     heartbeat,
     lease::{Lease, LeaseRequest, NoLease, Outgoing, SharedRepository, SpawnerGone},
@@ -30,12 +30,17 @@ use crate::wire::{
         StartOrder, WorkerEnded,
     },
     quarantine::Quarantined,
+    transient::is_transient,
     usage::TotalLimits,
 };
 
 /// Orders that one lease may have in the queue: start, watch, stop, release,
 /// and the order for the next lease.
 const ORDERS_PER_LEASE: usize = 5;
+
+/// Rounds of attempts to send an order whose result no request waits for, while the
+/// kernel lacks memory. They take ten seconds, as long as the spawner may be silent.
+const ROUNDS: u32 = 20;
 
 /// Sends orders to the spawner. Clones are cheap. The spawner ends when the
 /// last clone and the driver are dropped.
@@ -180,16 +185,46 @@ impl Driver {
 
     async fn send_all(&self, mut outgoing: mpsc::Receiver<Outgoing>) -> io::Result<()> {
         while let Some(order) = outgoing.recv().await {
-            let (order, descriptors) = self.enter(order);
+            let (number, order, descriptors) = self.enter(order);
             let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-            let send = |end: BorrowedFd<'_>| channel::send(end, &order, &descriptors);
-            self.socket.send(send).await?;
+            let mut rounds = 0;
+            loop {
+                let attempt = |end: BorrowedFd<'_>| channel::send(end, &order, &descriptors);
+                let sent = self.socket.send(attempt).await;
+                let lack = sent.as_ref().err().filter(|error| is_transient(error));
+                rounds += 1;
+                match lack {
+                    Some(error) if self.give_up(number, error) => break,
+                    Some(_) if rounds < ROUNDS => {}
+                    Some(_) | None => break sent?,
+                }
+            }
         }
         Ok(())
     }
 
+    /// Lets the request of an order fail that cannot be sent. Returns false if no request
+    /// waits for its result: without this order, a UID or a limit would be lost.
+    fn give_up(&self, number: u64, error: &io::Error) -> bool {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let (lease, job) = (waiting.leases.remove(&number), waiting.jobs.remove(&number));
+        drop(waiting);
+        let Some(job) = job else { return false };
+        let failure = format!(
+            "start a worker: its order cannot be sent to the spawner: {error}: give the container \
+             more memory, or lower --max-requests"
+        );
+        // The request may have been given up.
+        if let Some(LeaseRequest { answer, .. }) = lease {
+            let _ = answer.send(Err(Unconfined::new(failure).into()));
+        } else {
+            let _ = job.send(WorkerEnded { job: number, failure, ..WorkerEnded::default() });
+        }
+        true
+    }
+
     /// Gives an order its number and registers the receivers of its result.
-    fn enter(&self, order: Outgoing) -> (Order, Vec<OwnedFd>) {
+    fn enter(&self, order: Outgoing) -> (u64, Order, Vec<OwnedFd>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.last += 1;
         let number = waiting.last;
@@ -213,7 +248,7 @@ impl Driver {
                 (OrderKind::Release(order), Vec::new())
             }
         };
-        (what.into(), descriptors)
+        (number, what.into(), descriptors)
     }
 
     async fn receive_all(&self) -> io::Result<()> {

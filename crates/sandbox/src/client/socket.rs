@@ -10,6 +10,8 @@ use std::{
 use rustix::net::{SendFlags, send};
 use tokio::{net::unix::pipe, task::coop::consume_budget, time::sleep};
 
+use crate::wire::transient::{self, Attempts};
+
 /// Pause after an attempt to send for which there was no room. The other end has left
 /// some 200 KB unread then (`net.core.wmem_default`), which is rare.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -54,33 +56,38 @@ impl Socket {
     }
 
     /// Calls `receive` until there is something to receive; without end if the runtime
-    /// does not notice that.
+    /// does not notice that. Transient errors are errors only if they last.
     pub(super) async fn receive<T>(
         &self,
         mut receive: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
     ) -> io::Result<T> {
         let Self::Watched(watched) = self else { return pending().await };
+        let mut attempts = Attempts::default();
         loop {
             watched.readable().await?;
             // A worker may send for ever, and these two calls never let others have a turn.
             consume_budget().await;
             match watched.try_io(|| receive(watched.as_fd())) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if attempts.may_repeat(&error) => sleep(transient::PAUSE).await,
                 done => return done,
             }
         }
     }
 
     /// Calls `send` until there is room for what it sends, or nobody to read it. The
-    /// caller limits the wait, by its own deadline or by dropping the future.
+    /// caller limits the wait, by its own deadline or by dropping the future. Transient
+    /// errors are errors only if they last.
     pub(super) async fn send<T>(
         &self,
         mut send: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
     ) -> io::Result<T> {
         let end = self.descriptor().ok_or(io::ErrorKind::BrokenPipe)?;
+        let mut attempts = Attempts::default();
         loop {
             match send(end) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(PAUSE).await,
+                Err(error) if attempts.may_repeat(&error) => sleep(transient::PAUSE).await,
                 done => return done,
             }
         }
@@ -100,7 +107,7 @@ impl Socket {
 mod tests {
     use std::fs;
 
-    use nix::poll::PollFlags;
+    use nix::{errno::Errno, poll::PollFlags};
     use rustix::{buffer::spare_capacity, fs::fstat, io::read};
     use tokio::{task::yield_now, time::timeout};
 
@@ -171,6 +178,34 @@ mod tests {
             () = receive_much => panic!("nothing else had a turn"),
             () = yield_now() => {}
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lack_of_memory_delays_messages_and_loses_none() {
+        let (ours, theirs) = stream_pair().unwrap();
+        let (sender, reader) = (Socket::new(ours).unwrap(), Socket::new(theirs).unwrap());
+        let mut lacks = [Errno::ENOBUFS, Errno::ENOMEM].into_iter();
+        let write = |end: BorrowedFd<'_>| match lacks.next() {
+            Some(errno) => Err(errno.into()),
+            None => Ok(rustix::io::write(end, b"order")?),
+        };
+        sender.send(write).await.unwrap();
+        let (mut lacks, mut received) = ([Errno::ENOMEM].into_iter(), Vec::with_capacity(5));
+        let read = |end: BorrowedFd<'_>| match lacks.next() {
+            Some(errno) => Err(errno.into()),
+            None => Ok(read(end, spare_capacity(&mut received))?),
+        };
+        reader.receive(read).await.unwrap();
+        assert_eq!(received, b"order");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lack_of_memory_that_stays_is_an_error() {
+        let (ours, _theirs) = stream_pair().unwrap();
+        let socket = Socket::new(ours).unwrap();
+        let lacks = |_: BorrowedFd<'_>| Err::<(), _>(Errno::ENOBUFS.into());
+        let error = socket.send(lacks).await.unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::ENOBUFS as i32));
     }
 
     #[tokio::test]

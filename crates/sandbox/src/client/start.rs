@@ -19,6 +19,7 @@ use crate::wire::{
     shortage::{Need, Shortage, Unfitness},
     skeleton::{HomePart, Skeleton},
     tier::{Demand, Tier},
+    transient::persist,
 };
 
 /// Configuration of the spawner.
@@ -142,7 +143,7 @@ impl Spawner {
             .spawn()
             .map_err(NotStarted::Start)?;
         let order = Order::from(OrderKind::Setup(setup.into()));
-        channel::send(&control, &order, &[]).map_err(NotStarted::Start)?;
+        persist(|| channel::send(&control, &order, &[])).map_err(NotStarted::Start)?;
         let abilities = ready(&control)?;
         Ok((Self { control, abilities }, SpawnerProcess(process)))
     }
@@ -173,7 +174,8 @@ impl SpawnerProcess {
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 fn ready(control: &OwnedFd) -> Result<Abilities, NotStarted> {
-    let received = channel::receive::<SpawnerReport>(control).map_err(NotStarted::Silent)?;
+    let received = persist(|| channel::receive::<SpawnerReport>(control));
+    let received = received.map_err(NotStarted::Silent)?;
     match received.and_then(|(report, _)| report.event) {
         Some(SpawnerEvent::Ready(ready)) => Ok(ready.into()),
         Some(SpawnerEvent::NotReady(Unfitness { reason, shortages })) => {

@@ -12,7 +12,7 @@ use super::*;
 use crate::{
     client::start::Abilities,
     wire::{
-        message::{LeaseOrder, OrderKind},
+        message::{LeaseOrder, OrderKind, ReleaseOrder},
         tier::Tier,
     },
 };
@@ -171,4 +171,48 @@ async fn a_repository_outlives_the_lease_of_a_request_that_stops_waiting() {
     for released in [(2, false), (1, false)] {
         assert_eq!(timeout(PATIENCE, heard.recv()).await.unwrap(), Some(released));
     }
+}
+
+fn driver() -> (Driver, mpsc::Receiver<Outgoing>, OwnedFd) {
+    let (control, theirs) = channel::packet_pair().unwrap();
+    let (orders, outgoing) = mpsc::channel(1);
+    let driver = Driver {
+        socket: Socket::new(control).unwrap(),
+        waiting: Arc::default(),
+        link: orders.downgrade(),
+        consumption: watch::Sender::default(),
+        health: watch::Sender::default(),
+        beats: watch::Sender::new(0),
+        root: "/".into(),
+    };
+    (driver, outgoing, theirs)
+}
+
+#[tokio::test]
+async fn an_order_that_cannot_be_sent_fails_its_own_request() {
+    let (driver, _orders, _spawner) = driver();
+    let error = io::Error::from(Errno::ENOBUFS);
+    let place = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+    let (answer, leased) = oneshot::channel();
+    let (_first, endpoints) = WorkerHandle::new(JobKind::Run).unwrap();
+    let request = LeaseRequest { answer, place, repository: None };
+    let (kind, grants) = (JobKind::Run, Bounds::default().grants(None).unwrap());
+    let lease = Outgoing::Lease { request, kind, grants: grants.clone(), endpoints };
+    let (mut next, endpoints) = WorkerHandle::new(JobKind::Run).unwrap();
+    let start = Outgoing::Start { lease: 7, grants, endpoints };
+    for order in [lease, start] {
+        let (number, _, _) = driver.enter(order);
+        assert!(driver.give_up(number, &error));
+    }
+    let told = leased.await.unwrap().unwrap_err().to_string();
+    assert!(told.contains("order cannot be sent to the spawner: No buffer"), "{told}");
+    assert_eq!(next.unexpected_end().await.to_string(), told);
+}
+
+#[tokio::test]
+async fn an_order_that_ends_a_request_is_never_given_up() {
+    let (driver, _orders, _spawner) = driver();
+    let order = ReleaseOrder { lease: 7, ..ReleaseOrder::default() };
+    let (number, _, _) = driver.enter(Outgoing::Release { order, repository: None });
+    assert!(!driver.give_up(number, &Errno::ENOBUFS.into()));
 }
