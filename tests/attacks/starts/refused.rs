@@ -1,5 +1,7 @@
 //! Isolation that is not available, or weak isolation without its explicit flag.
 
+use std::process::Command;
+
 use super::{Fact, Stage, check};
 use crate::{emulate, setting::Setting, supervisor::NO_ISOLATION};
 
@@ -7,6 +9,7 @@ pub(super) const FACTS: &[Fact] = &[
     ("no_isolation_needs_its_flag", no_isolation),
     ("uid_without_landlock_needs_its_flag", users_alone),
     ("the_landlock_tier_needs_landlock", one_user),
+    ("tiers_without_uids_need_visible_processes", hidden_processes),
     ("the_uid_tier_needs_setuid", no_setuid),
     ("the_uid_tier_needs_setgid", no_setgid),
     ("the_uid_tier_needs_mapped_uids", unmapped),
@@ -38,6 +41,34 @@ fn one_user() -> Result<(), String> {
     // The flag is for the tier `uid` only, so it must not help here.
     stage.options.more.push("--accept-no-landlock".to_owned());
     is_refused(&stage, Some(emulate::NO_LANDLOCK), "Landlock version 6 is needed")
+}
+
+/// The command with a `/proc` of its own that hides processes.
+fn with_hidepid(stage: &Stage, how: &str) -> Command {
+    let script = format!("mount -t proc -o hidepid={how} proc /proc && exec \"$0\" \"$@\"");
+    let plain = stage.options.command();
+    let mut command = Command::new("unshare");
+    let variables = plain.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    command.env_clear().envs(variables).args(["--mount", "sh", "-c", &script]);
+    command.arg(plain.get_program()).args(plain.get_args());
+    command
+}
+
+fn hidden_processes() -> Result<(), String> {
+    let mut stage = Stage::new(Setting::Landlock);
+    stage.options.more.push("--accept-no-isolation".to_owned());
+    for how in ["1", "2"] {
+        for isolation in ["landlock", "none"] {
+            stage.options.isolation = isolation;
+            let (code, text) = stage.refusal(with_hidepid(&stage, how))?;
+            check(
+                code == Some(NO_ISOLATION) && text.contains("without the option hidepid"),
+                || format!("hidepid={how}, {isolation}: got {code:?}: {text}"),
+            )?;
+        }
+    }
+    (stage.options.isolation, stage.options.setting) = ("uid", Setting::Uid);
+    stage.start(with_hidepid(&stage, "2")).map(drop)
 }
 
 fn no_setuid() -> Result<(), String> {

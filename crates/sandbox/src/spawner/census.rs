@@ -15,9 +15,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use cmp_procfs::Fields;
 use nix::{
     errno::Errno,
-    sys::signal::{SigSet, Signal},
+    sys::{
+        signal::{SigSet, Signal},
+        wait::{WaitStatus, waitpid},
+    },
     unistd::{Pid, Uid},
 };
 use prost::Message;
@@ -222,6 +226,15 @@ impl Census {
             return Ok(Some(Survey { rows, cost, volume, ports, is_complete }));
         }
     }
+}
+
+/// Returns false if `/proc` hides processes from the census of a tier without separate
+/// UIDs: it finds the processes of a request through their guards.
+pub(super) fn is_possible(fork: SingleThreaded) -> io::Result<bool> {
+    let spawner = Pid::this().as_raw().unsigned_abs();
+    let sees = || become_powerless(None).is_ok() && Fields::status(spawner).is_ok();
+    let child = fork.fork(|| i32::from(!sees()))?;
+    Ok(matches!(waitpid(child, None)?, WaitStatus::Exited(_, 0)))
 }
 
 /// Runs in the child until the spawner closes its end.

@@ -30,6 +30,11 @@ pub(super) enum NotPrepared {
          thread, nothing can be isolated: use a binary for this machine's architecture"
     )]
     Threads(io::Error),
+    #[error(
+        "/proc hides processes, so the limits of requests cannot be enforced without separate \
+         UIDs: mount /proc without the option hidepid, or choose --isolation uid or namespaces"
+    )]
+    Hidden,
     #[error(transparent)]
     Root(#[from] NoWorkspaceRoot),
     #[error("cannot {step}: {error}")]

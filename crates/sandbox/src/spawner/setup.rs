@@ -180,13 +180,7 @@ fn build(
     let caches = CacheRoot::new(path);
     // Before the spawner becomes another user and denies itself system calls.
     let cgroups = cgroups(fork, setup, &root, shared)?;
-    if let Some(uid) = shared {
-        let failed = |error: nix::Error| NotPrepared::Step {
-            step: "switch to the shared UID",
-            error: error.into(),
-        };
-        become_user(Uid::from_raw(uid)).map_err(failed)?;
-    }
+    shared.map_or(Ok(()), |uid| become_shared(fork, Uid::from_raw(uid)))?;
     let frame = root.path.with_file_name(root::FRAME);
     let paths = path_rules(setup, [root.path.clone(), caches.path.clone(), frame.clone()]);
     let is_restricted = tier != Tier::None && landlock > 0;
@@ -255,6 +249,16 @@ fn cgroups(
         }
         opened => Ok(opened),
     }
+}
+
+/// Switches to the UID that all requests have, and checks that their processes can be
+/// counted.
+fn become_shared(fork: SingleThreaded, user: Uid) -> Result<(), NotPrepared> {
+    let failed = |step| move |error| NotPrepared::Step { step, error };
+    become_user(user).map_err(Into::into).map_err(failed("switch to the shared UID"))?;
+    let is_possible = census::is_possible(fork);
+    let is_possible = is_possible.map_err(failed("look for processes in /proc"))?;
+    is_possible.then_some(()).ok_or(NotPrepared::Hidden)
 }
 
 /// Returns true if each worker must filter its system calls itself, because the

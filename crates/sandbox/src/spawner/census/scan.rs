@@ -33,9 +33,9 @@ fn count(
 ) -> (Vec<Row>, End) {
     let before = cpu_time();
     let spawner = equipment.spawner.as_raw().unsigned_abs();
-    let witness = if equipment.tenants.is_some() { spawner } else { std::process::id() };
-    // Without descriptors or memory, there is no list, or nothing can be read.
-    let is_complete = listed.is_ok() && Fields::status(witness).is_ok();
+    // Without descriptors or memory, there is no list, or nothing can be read. With the
+    // option hidepid, the spawner is hidden, as guards are.
+    let is_complete = listed.is_ok() && Fields::status(spawner).is_ok();
     let pids = listed.unwrap_or_default();
     let mut rows = match &equipment.tenants {
         Some(tenants) => of_users(&pids, tenants, history),
