@@ -7,11 +7,12 @@ use std::{
     thread,
 };
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     reload::server::remove_at_once,
     sandbox_settings::bench::{Bench, tiers},
+    spawned::children,
     waiting::eventually,
 };
 
@@ -167,4 +168,29 @@ fn a_new_proc_hides_what_the_container_hides() {
     command.args(["--mount", "sh", "-c", MASKED, env!("CARGO_BIN_EXE_cmp-supervisor"), "serve"]);
     let server = bench.start(command, "namespaces", &[]);
     assert_eq!(bench.ask("tried", &[]).value("data"), "0 0 1", "{}", server.log());
+}
+
+/// Somebody with the rights to do so stops the process that kills what an `init` leaves.
+#[test]
+fn a_stopped_killer_takes_no_lease_away() {
+    for tier in tiers().into_iter().filter(|tier| ["namespaces", "uid"].contains(tier)) {
+        let (stays, runs) = (unique(300), unique(60));
+        let script = format!("(sleep {stays} > /dev/null 2>&1 &); sleep {runs}; true");
+        let bench = Bench::new(&format!("  init: {{command: [sh, -c, '{script}']}}"), MANIFEST);
+        let server = bench.serve(tier, &["--exec-timeout", "10s"]);
+        let spawner = server.spawner().as_raw_nonzero().get();
+        let signal = |pid, signal| kill_process(pid, signal).unwrap();
+        thread::scope(|scope| {
+            let asked = scope.spawn(|| bench.ask("tried", &["--timeout", "15s"]));
+            eventually("init", || sleeper(&runs).is_some());
+            eventually("all on standby", || children(spawner, &["cmp-standby"]).len() == 3);
+            for pid in children(spawner, &["cmp-standby"]) {
+                signal(Pid::from_raw(pid).unwrap(), Signal::STOP);
+            }
+            signal(sleeper(&runs).unwrap(), Signal::KILL);
+            asked.join().unwrap()
+        });
+        eventually(&format!("{tier}: the end of the lease"), || sleeper(&stays).is_none());
+        eventually("no killer", || children(spawner, &["cmp-ender"]).is_empty());
+    }
 }

@@ -27,8 +27,8 @@ enum Phase {
     Stopping(Instant),
     /// SIGKILL was sent at this time.
     Killing(Instant),
-    /// Neither processes nor files are left.
-    Done,
+    /// Neither processes nor files are left since this time.
+    Done(Instant),
 }
 
 /// Next step of a release.
@@ -64,7 +64,7 @@ impl Release {
     pub(super) fn begin(now: Instant, grace: Duration, has_run: bool) -> (Self, ReleaseStep) {
         let new = |phase| Self { phase, failures: 0, is_quarantined: false };
         if !has_run {
-            return (new(Phase::Done), ReleaseStep::Free);
+            return (new(Phase::Done(now)), ReleaseStep::Free);
         }
         if grace.is_zero() {
             return (new(Phase::Killing(now)), ReleaseStep::End);
@@ -82,10 +82,10 @@ impl Release {
     /// Next step after an attempt to end the lease.
     pub(super) fn ended(&mut self, now: Instant, found: Remaining) -> ReleaseStep {
         if found == Remaining::Nothing {
-            self.phase = Phase::Done;
+            self.phase = Phase::Done(now);
             return ReleaseStep::Free;
         }
-        if self.phase == Phase::Done {
+        if matches!(self.phase, Phase::Done(_)) {
             self.phase = Phase::Killing(now);
         }
         let pause = AGAIN.pause(self.failures);
@@ -98,7 +98,7 @@ impl Release {
         match self.phase {
             Phase::Stopping(_) => self.stopped(now),
             Phase::Killing(_) => ReleaseStep::End,
-            Phase::Done => ReleaseStep::Free,
+            Phase::Done(_) => ReleaseStep::Free,
         }
     }
 
@@ -107,9 +107,10 @@ impl Release {
         matches!(self.phase, Phase::Stopping(_))
     }
 
-    /// Returns true if workers should have ended long ago.
+    /// Returns true if workers, or the processes that kill, should have ended long ago.
     pub(super) fn is_overdue(&self, now: Instant) -> bool {
-        matches!(self.phase, Phase::Killing(since) if now - since > WORKER_PATIENCE)
+        matches!(self.phase, Phase::Killing(since) | Phase::Done(since)
+            if now - since > WORKER_PATIENCE)
     }
 
     /// Returns true for so long after SIGKILL, while no attempt to end the lease has
@@ -201,5 +202,15 @@ mod tests {
         assert!(!release.is_overdue(now + GRACE * 2), "not killed yet");
         release.waited(now + GRACE);
         assert!(release.is_overdue(now + GRACE + WORKER_PATIENCE * 2));
+    }
+
+    #[test]
+    fn killers_that_outlive_their_lease_are_overdue() {
+        let now = Instant::now();
+        let (mut release, _) = Release::begin(now, Duration::ZERO, true);
+        let end = now + WORKER_PATIENCE * 2;
+        release.ended(end, Remaining::Nothing);
+        assert!(!release.is_overdue(end + WORKER_PATIENCE / 2));
+        assert!(release.is_overdue(end + WORKER_PATIENCE * 2));
     }
 }

@@ -104,13 +104,13 @@ impl Leases {
         }
     }
 
-    /// Lets children that were stopped continue: a stopped ender would block its lease
-    /// for ever. Only enders are asked for: tenants can stop and continue their orphans,
-    /// which are children too, without a pause.
+    /// Lets children that were stopped continue: a stopped ender or killer would block its
+    /// lease for ever. Workers are not asked for: tenants can stop and continue them and
+    /// their orphans, which are children too, without a pause.
     pub(in crate::spawner) fn resume_stopped(&self) {
         let look = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
-        let is_ender = |child: &ChildRole| matches!(child, ChildRole::Ender { .. });
-        for (pid, _) in self.children.iter().filter(|(_, child)| is_ender(child)) {
+        let is_ours = |child: &ChildRole| !matches!(child, ChildRole::Worker { .. });
+        for (pid, _) in self.children.iter().filter(|(_, child)| is_ours(child)) {
             if let Ok(WaitStatus::Stopped(..)) = waitid(Id::Pid(*pid), look) {
                 // Allowed for every process of the same session.
                 let _ = signal::kill(*pid, Signal::SIGCONT);

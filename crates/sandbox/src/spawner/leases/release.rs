@@ -101,7 +101,7 @@ impl Leases {
             }
         } else if self.is_sweeping(index) {
             // Two killers of one lease could kill each other.
-            return self.slots.set_wake(index, now + AFTER_SIGNAL);
+            return self.await_killers(index, now);
         }
         if self.has_ender(index) || self.cleaner.works_on(index) || self.clean(index) {
             return;
@@ -122,6 +122,22 @@ impl Leases {
                 self.step(index, |release| release.ended(now, Remaining::Unknown));
             }
         }
+    }
+
+    /// Waits for the processes that signal those of a lease. They take milliseconds unless
+    /// somebody has stopped them.
+    fn await_killers(&mut self, index: usize, now: Instant) {
+        let is_overdue =
+            self.slots.release_mut(index).is_some_and(|release| release.is_overdue(now));
+        if !is_overdue {
+            return self.slots.set_wake(index, now + AFTER_SIGNAL);
+        }
+        // The stop was not told if it happened before they got their order, or under a
+        // debugger.
+        self.resume_stopped();
+        let killers = self.signalling(index).map(|pid| pid.as_raw().unsigned_abs()).collect();
+        self.quarantine(index, Some(&EndReport::Processes(killers)));
+        self.slots.set_wake(index, now + KILL_AGAIN);
     }
 
     /// Returns true if the last command ended by itself, and its worker just now does.
@@ -208,7 +224,7 @@ impl Leases {
         // The signal of a killer that still runs could hit the UID's next
         // tenant.
         if self.is_signalling(index) {
-            return self.slots.set_wake(index, now + AFTER_SIGNAL);
+            return self.await_killers(index, now);
         }
         let Some(lease) = self.slots.any_lease_mut(index) else { return };
         let (id, name, has_promise) = (lease.id, lease.workspace.clone(), lease.has_promise);

@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::sys::signal::{self, Signal};
+use nix::{
+    sys::signal::{self, Signal},
+    unistd::Pid,
+};
 
 use super::{ChildRole, Leases};
 use crate::{
@@ -115,13 +118,19 @@ impl Leases {
         self.children.values().any(sweeps)
     }
 
-    /// Returns true if a process that signals the slot's processes or lowers their
-    /// priority still runs. The slot must not be leased again before it ends.
-    pub(super) fn is_signalling(&self, index: usize) -> bool {
-        let stops = |child: &ChildRole| {
-            matches!(child, ChildRole::Stopper { slot, .. } | ChildRole::Demoter { slot }
-                if *slot == index)
+    /// The processes that signal those of the slot or lower their priority. The slot must
+    /// not be leased again before they end.
+    pub(super) fn signalling(&self, index: usize) -> impl Iterator<Item = Pid> {
+        let signals = move |child: &ChildRole| {
+            matches!(child, ChildRole::Sweeper { slot }
+                | ChildRole::Stopper { slot, .. }
+                | ChildRole::Demoter { slot } if *slot == index)
         };
-        self.is_sweeping(index) || self.children.values().any(stops)
+        self.children.iter().filter(move |(_, child)| signals(child)).map(|(pid, _)| *pid)
+    }
+
+    /// Returns true if there is such a process.
+    pub(super) fn is_signalling(&self, index: usize) -> bool {
+        self.signalling(index).next().is_some()
     }
 }
