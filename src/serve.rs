@@ -97,7 +97,7 @@ pub enum NotServing {
     Exposed,
     /// An attack of the trial succeeded.
     #[error(transparent)]
-    Escaped(#[from] NotProven),
+    Escaped(NotProven),
     /// A privilege could not be dropped.
     #[error(transparent)]
     Privileges(#[from] NotDropped),

@@ -1,10 +1,15 @@
-//! Directories that plugins could write to, before privileges are dropped.
+//! Directories that plugins could write to, before privileges are dropped, and errors of
+//! the directory of sockets.
 
 use std::{
     fs::{self, Permissions},
     os::unix::fs::{DirBuilderExt, PermissionsExt, chown},
     path::Path,
 };
+
+use cmp_sandbox::NotProven;
+
+use super::NotServing;
 
 const ALL: u32 = 0o777;
 const STICKY: u32 = 0o1000;
@@ -30,5 +35,15 @@ pub(super) fn only_owners_remove(directory: &Path) {
     if mode & ALL == ALL {
         // Fails for other users, which is harmless: Landlock does not need it.
         let _ = fs::set_permissions(directory, Permissions::from_mode(mode | STICKY));
+    }
+}
+
+impl From<NotProven> for NotServing {
+    fn from(error: NotProven) -> Self {
+        // The remedy is that of a socket that cannot be created.
+        if let NotProven::Directory { path, error } = error {
+            return Self::Sockets { path, error };
+        }
+        Self::Escaped(error)
     }
 }

@@ -14,6 +14,10 @@ use std::{
 };
 
 use rand::RngExt;
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 use thiserror::Error;
 use tokio::time::timeout;
 
@@ -37,8 +41,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// characters follow: the paths of sockets have a limit.
 const PREFIX: &str = ".canary-";
 
-/// Targets of this age do not belong to a trial that is still running.
-const ABANDONED: Duration = Duration::from_mins(1);
+/// Attempts to create their directory. Another supervisor may remove it before it is locked.
+const ATTEMPTS: usize = 16;
 
 /// First versions of Landlock that cover TCP ports and abstract sockets.
 const COVERS_PORTS: i32 = 4;
@@ -53,6 +57,14 @@ pub enum NotProven {
          not enforce what it claims to", .0.join(", ")
     )]
     Escaped(Vec<String>),
+    /// The directory of sockets cannot hold targets.
+    #[error("{path}: cannot create targets of the sandbox trial: {error}", path = path.display())]
+    Directory {
+        /// The directory of sockets.
+        path: PathBuf,
+        /// The reason.
+        error: io::Error,
+    },
     /// The trial could not be prepared.
     #[error("cannot run the sandbox trial: {0}")]
     Io(#[from] io::Error),
@@ -100,34 +112,19 @@ impl Link {
     }
 }
 
-/// Targets of the attacks. Dropping this removes them.
+/// Targets of the attacks.
 struct Victims {
-    directory: PathBuf,
+    directory: TargetDirectory,
     abstract_name: String,
     port: std::net::TcpListener,
     _sockets: [UnixListener; 2],
 }
 
 impl Victims {
-    fn new(parent: &Path) -> io::Result<Self> {
-        remove_abandoned(parent);
-        // Random: several supervisors may share the directory and the network,
-        // and have the same process ID in containers of their own.
-        let name = format!("{PREFIX}{:07x}", rand::rng().random_range(0..1_u32 << 28));
-        let directory = parent.join(&name);
-        fs::DirBuilder::new().mode(0o755).create(&directory)?;
-        let file = |name, mode| {
-            let path = directory.join(name);
-            fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
-        };
-        file("secret", 0o600)?;
-        file("world", 0o644)?;
-        let open = directory.join("open");
-        fs::create_dir(&open)?;
-        fs::set_permissions(&open, fs::Permissions::from_mode(0o1777))?;
-        let path = directory.join("socket");
-        let socket = UnixListener::bind(&path)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o660))?;
+    fn new(parent: &Path) -> Result<Self, NotProven> {
+        let failed = |error| NotProven::Directory { path: parent.to_owned(), error };
+        let directory = TargetDirectory::create(parent).map_err(failed)?;
+        let socket = directory.fill().map_err(failed)?;
         let abstract_name = format!("cmp-supervisor/{:032x}", rand::rng().random::<u128>());
         let named = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&abstract_name)?)?;
         let port = std::net::TcpListener::bind("127.0.0.1:0")?;
@@ -136,7 +133,7 @@ impl Victims {
 
     /// Targets that this version of Landlock does not protect are left out.
     fn task(&self, abilities: &Abilities) -> io::Result<CanaryTask> {
-        let path = |name| self.directory.join(name).to_string_lossy().into_owned();
+        let path = |name| self.directory.path.join(name).to_string_lossy().into_owned();
         let covers = |version| abilities.landlock >= version;
         let port = u32::from(self.port.local_addr()?.port());
         Ok(CanaryTask {
@@ -156,24 +153,79 @@ impl Victims {
     }
 }
 
-/// Removes targets of supervisors that were killed during their trial. Errors
-/// are ignored, because the names cannot collide.
-fn remove_abandoned(parent: &Path) {
-    let is_old = |entry: &fs::DirEntry| {
-        let modified = entry.metadata().and_then(|about| about.modified());
-        modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED))
-    };
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(PREFIX) && is_old(&entry) {
-            let _ = fs::remove_dir_all(entry.path());
+/// The directory with the targets that are files. This process holds a lock on it; one
+/// without a lock belongs to a supervisor that was killed. Dropping this removes it.
+struct TargetDirectory {
+    path: PathBuf,
+    /// `None` until the directory is locked.
+    lock: Option<fs::File>,
+}
+
+impl TargetDirectory {
+    /// Creates a directory in `parent`, and removes those of supervisors that were killed.
+    fn create(parent: &Path) -> io::Result<Self> {
+        remove_abandoned(parent);
+        for _ in 0..ATTEMPTS {
+            // Random: several supervisors may share the directory and the network,
+            // and have the same process ID in containers of their own.
+            let name = format!("{PREFIX}{:07x}", rand::rng().random_range(0..1_u32 << 28));
+            let path = parent.join(name);
+            fs::DirBuilder::new().mode(0o755).create(&path)?;
+            let mut made = Self { path, lock: None };
+            made.lock = lock(&made.path)?;
+            // Another supervisor that starts now may have removed it before the lock.
+            if made.lock.is_some() && made.path.exists() {
+                return Ok(made);
+            }
         }
+        Err(io::Error::other("other supervisors removed each directory for targets"))
+    }
+
+    /// Creates the targets. Returns the one that listens.
+    fn fill(&self) -> io::Result<UnixListener> {
+        let file = |name, mode| {
+            let path = self.path.join(name);
+            fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
+        };
+        file("secret", 0o600)?;
+        file("world", 0o644)?;
+        let open = self.path.join("open");
+        fs::create_dir(&open)?;
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o1777))?;
+        let path = self.path.join("socket");
+        let socket = UnixListener::bind(&path)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o660))?;
+        Ok(socket)
     }
 }
 
-impl Drop for Victims {
+impl Drop for TargetDirectory {
     fn drop(&mut self) {
-        // If this fails, a later start removes it.
-        let _ = fs::remove_dir_all(&self.directory);
+        // If this fails, the next start removes it.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Locks a directory; `None` if another process holds the lock, or it is gone.
+fn lock(path: &Path) -> io::Result<Option<fs::File>> {
+    let directory = match fs::File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        locked => locked.map(|()| Some(directory)).map_err(Into::into),
+    }
+}
+
+/// Removes targets of supervisors that were killed during their trial. Errors
+/// are ignored, because the names cannot collide.
+fn remove_abandoned(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_target = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        if is_target && let Ok(Some(_abandoned)) = lock(&entry.path()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -186,25 +238,34 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let first = Victims::new(directory.path()).unwrap();
         let second = Victims::new(directory.path()).unwrap();
-        assert!(first.directory.join("secret").exists(), "the second removed it");
+        assert!(first.directory.path.join("secret").exists(), "the second removed it");
         drop((first, second));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn targets_of_a_killed_supervisor_are_removed_later() {
+    fn targets_of_a_killed_supervisor_are_removed_at_the_next_start() {
         let directory = tempfile::tempdir().unwrap();
-        let left = directory.path().join(".canary-1");
-        fs::create_dir(&left).unwrap();
-        let age = |age| {
-            let then = std::time::SystemTime::now() - age;
-            fs::File::open(&left).unwrap().set_modified(then).unwrap();
-        };
-        age(ABANDONED / 2);
+        let running = Victims::new(directory.path()).unwrap();
+        let killed = directory.path().join(".canary-1");
+        fs::create_dir(&killed).unwrap();
+        fs::write(killed.join("secret"), "").unwrap();
         remove_abandoned(directory.path());
-        assert!(left.exists(), "its trial may be running");
-        age(ABANDONED * 2);
-        remove_abandoned(directory.path());
-        assert!(!left.exists());
+        assert!(!killed.exists());
+        assert!(running.directory.path.join("secret").exists(), "its trial is running");
+    }
+
+    #[test]
+    fn a_trial_that_cannot_be_prepared_leaves_nothing_and_names_the_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        // The path of the socket is too long.
+        let parent = directory.path().join("d".repeat(100));
+        fs::create_dir(&parent).unwrap();
+        let error = Victims::new(&parent).map(drop).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("{}: cannot create targets", parent.display())),
+            "{error}"
+        );
+        assert_eq!(fs::read_dir(&parent).unwrap().count(), 0);
     }
 }
