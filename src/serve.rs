@@ -153,9 +153,9 @@ pub fn serve(config: &Serve) -> Result<(), NotServing> {
 }
 
 fn start(config: &Serve) -> Result<(), NotServing> {
+    raise_descriptors()?;
     let signals = Signals::listen()?;
     give_back_large_buffers();
-    raise_descriptors();
     directories(config).restore();
     let resources = Resources::read(config);
     let setup = setup(config, resources.leases())?;

@@ -12,7 +12,8 @@ use crate::{
 
 /// Limits of the container and what follows from them.
 pub(super) async fn container(options: &Serve) -> (Container, Budget, Vec<Check>) {
-    raise_descriptors();
+    // The start of a supervisor tells it.
+    let _ = raise_descriptors();
     let work = options.work_dir();
     let subject = format!("the volume of {}", work.display());
     let (container, silent) = match answer(subject, move || Container::read(&work)).await {

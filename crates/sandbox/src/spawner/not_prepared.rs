@@ -2,6 +2,10 @@
 
 use std::{io, path::PathBuf};
 
+use nix::{
+    errno::Errno,
+    sys::resource::{Resource, getrlimit},
+};
 use thiserror::Error;
 
 use super::{cgroup::NoCgroups, root::NoWorkspaceRoot, uid_pool::NoUids};
@@ -37,7 +41,7 @@ pub(super) enum NotPrepared {
     Hidden,
     #[error(transparent)]
     Root(#[from] NoWorkspaceRoot),
-    #[error("cannot {step}: {error}")]
+    #[error("cannot {step}: {error}{advice}", advice = descriptors_advice(.error))]
     Step { step: &'static str, error: io::Error },
     #[error("cannot set up namespaces: {0}{advice}", advice = mount_advice(.0))]
     Roots(io::Error),
@@ -99,6 +103,19 @@ impl Unavailable {
     }
 }
 
+/// The remedy if this process may open no more files. The policy has the most of them.
+fn descriptors_advice(error: &io::Error) -> String {
+    if error.raw_os_error() != Some(Errno::EMFILE as i32) {
+        return String::new();
+    }
+    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
+    format!(
+        ": the spawner may open {limit} files (RLIMIT_NOFILE), and needs one for each readable part \
+         of the image and path below which others are hidden: set the hard limit of the \
+         container's runtime (ulimit -n) to 1024 or more"
+    )
+}
+
 fn mount_advice(error: &io::Error) -> &'static str {
     let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
     if is_denied { ": allow mounts in the container's profiles" } else { "" }
@@ -107,4 +124,21 @@ fn mount_advice(error: &io::Error) -> &'static str {
 /// One sentence for each tier.
 pub(super) fn sentences(tiers: &[(Tier, Unavailable)]) -> Vec<String> {
     tiers.iter().map(|(tier, why)| format!("{tier}: {why}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_few_descriptors_are_told_with_the_limit_and_the_remedy() {
+        let failed = |errno: Errno| {
+            let error = errno.into();
+            NotPrepared::Step { step: "clear the work directory", error }.tell().reason
+        };
+        let text = failed(Errno::EMFILE);
+        assert!(text.contains("files (RLIMIT_NOFILE), and needs one for each"), "{text}");
+        assert!(text.contains("(ulimit -n) to 1024"), "{text}");
+        assert!(!failed(Errno::ENOENT).contains("RLIMIT"));
+    }
 }
