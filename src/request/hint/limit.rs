@@ -25,6 +25,10 @@ const WAITING: u64 = 128 << 20;
 const FIRST: &str = ", but first raise the container's resources.limits.memory, because all requests \
                      together have no more";
 
+/// The other limit that makes fork(2) fail in the same way.
+const OUTSIDE: &str = "; if it had fewer, a limit of the container or the Pod is reached (pids.max, \
+                       the kubelet's podPidsLimit): raise that one, or lower --max-requests";
+
 /// A program that waits for memory has used less processor time than this.
 const IDLE: Duration = Duration::from_secs(3);
 
@@ -112,7 +116,12 @@ impl Facts<'_> {
     /// A sentence about a limit that the kernel enforces.
     pub(super) fn limit(&self, limit: KernelLimit) -> Option<String> {
         let known = reached(limit, self.bounds, &self.plugin.limits)?.text;
-        Some(if limit == KernelLimit::Memory { known + self.first() } else { known })
+        Some(match limit {
+            KernelLimit::Memory => known + self.first(),
+            // A request that ends at once was never measured, so nothing tells which it is.
+            KernelLimit::Processes => known + OUTSIDE,
+            KernelLimit::FileSize | KernelLimit::Cpu => known,
+        })
     }
 
     /// The remedy for a memory limit that is too low.

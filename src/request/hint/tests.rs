@@ -194,6 +194,13 @@ fn messages_of_failed_calls_name_the_limit() {
 }
 
 #[test]
+fn a_refused_process_names_the_limits_of_the_request_and_of_the_container() {
+    let text = hint("{}", Termination::Exit(2), "sh: 1: Cannot fork");
+    assert!(text.contains("it may have 2 processes and threads at a time: raise"), "{text}");
+    assert!(text.contains("if it had fewer, a limit of the container or the Pod"), "{text}");
+}
+
+#[test]
 fn a_kill_from_outside_gets_its_own_hint() {
     assert!(hint("{}", signal(SIGKILL), "").contains("memory limit"));
 }
