@@ -69,8 +69,25 @@ pub(crate) fn probe(fork: SingleThreaded) -> io::Result<()> {
 pub(super) fn enter(job: &mut Job<'_>) -> i32 {
     match monitor(job) {
         Ok(status) => end_as(status),
-        Err(error) => job.fail("create namespaces", error),
+        Err(error) => job.fail("create namespaces", explained(error)),
     }
+}
+
+/// Adds the limit that the kernel means. Its ENOSPC is about numbers of namespaces and
+/// mounts here, not about the work volume, so the result has no error number.
+fn explained(error: io::Error) -> io::Error {
+    let why = match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EAGAIN) => {
+            "the limit of processes is reached (pids.max of the container, or the kubelet's \
+             podPidsLimit): raise it, or lower --max-processes or --max-requests"
+        }
+        Some(Errno::ENOSPC) => {
+            "a limit of the node is reached (user.max_*_namespaces or fs.mount-max): raise it, or \
+             lower --max-requests"
+        }
+        _ => return error,
+    };
+    io::Error::other(format!("{error}: {why}"))
 }
 
 /// The monitor: creates the namespaces, forwards signals to the init, and
@@ -107,7 +124,7 @@ fn init(job: &mut Job<'_>, mut status_socket: UnixStream) -> i32 {
     let status = prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from);
     let status = match status.and_then(|()| attend(job)) {
         Ok(status) => status,
-        Err(error) => job.fail("set up namespaces", error),
+        Err(error) => job.fail("set up namespaces", explained(error)),
     };
     i32::from(status_socket.write_all(&status.to_ne_bytes()).is_err())
 }
@@ -117,4 +134,19 @@ fn attend(job: &mut Job<'_>) -> io::Result<i32> {
     let context = inner.context();
     let worker = context.fork.fork(|| job.run(&context))?;
     SignalScope::All.watch(worker, job)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_the_node_is_not_taken_for_a_full_volume() {
+        let error = explained(Errno::ENOSPC.into());
+        assert!(error.to_string().contains("user.max_*_namespaces"), "{error}");
+        assert_eq!(error.raw_os_error(), None);
+        let error = explained(Errno::EAGAIN.into()).to_string();
+        assert!(error.contains("pids.max"), "{error}");
+        assert_eq!(explained(Errno::EPERM.into()).raw_os_error(), Some(Errno::EPERM as i32));
+    }
 }
