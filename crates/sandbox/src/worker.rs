@@ -132,7 +132,7 @@ enum JobError {
     Command(String),
     /// The archive is refused.
     Refused(String),
-    /// The volume has no space for the archive.
+    /// The volume has no space for the archive, or fails.
     Full { text: String, errno: Errno },
     /// Too little of a volume in memory is free.
     AlmostFull(AlmostFull),

@@ -57,6 +57,12 @@ const MAX_DEFERRED: usize = 2 << 20;
 /// Bytes of a volume in memory that an entry takes besides its contents.
 const ENTRY: u64 = 4 << 10;
 
+/// Errors of a full volume, and those of a broken volume or node.
+const FULL: [Errno; 2] = [Errno::ENOSPC, Errno::EDQUOT];
+const BROKEN: [Errno; 6] =
+    [Errno::EIO, Errno::EROFS, Errno::ESTALE, Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM];
+const AT_FAULT: &str = "the archive is not at fault: check the work volume and the node";
+
 /// Unpacks `archive` into the workspace's repository. `turn` is the file that came with the
 /// plan for the last part of the volume.
 pub(super) fn unpack(
@@ -102,16 +108,19 @@ fn share(workspace: BorrowedFd<'_>) -> Result<(), Errno> {
     fchmod(workspace, Mode::S_IRWXU | Mode::S_IXGRP)
 }
 
-/// The archive is not at fault if the volume is full.
+/// The archive is not at fault if the volume is full or fails.
 fn refused(error: impl std::error::Error, full: Option<Full>) -> JobError {
     match full {
         None => JobError::Refused(error.to_string()),
+        Some(Full::Entirely(errno)) if !FULL.contains(&errno) => {
+            JobError::Full { text: format!("{error}: {AT_FAULT}"), errno }
+        }
         Some(Full::Almost(reason)) => JobError::AlmostFull(reason),
         Some(Full::Entirely(errno)) => JobError::Full { text: error.to_string(), errno },
     }
 }
 
-/// The volume has too little space.
+/// The volume has too little space, or fails.
 #[derive(Clone, Copy, Debug)]
 enum Full {
     /// The remaining space is for other requests.
@@ -209,9 +218,9 @@ impl<'w> Unpacker<'w> {
         }
     }
 
-    /// Go's text for an error. Notes that the volume is full.
+    /// Go's text for an error. Notes that the volume is full or fails.
     fn cause(&self, errno: Errno) -> String {
-        if matches!(errno, Errno::ENOSPC | Errno::EDQUOT) {
+        if FULL.contains(&errno) || BROKEN.contains(&errno) {
             self.full.set(Some(Full::Entirely(errno)));
         }
         errno_text(errno as i32)
