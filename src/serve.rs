@@ -21,8 +21,8 @@ use std::{io, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duratio
 
 use cmp_archive::UnpackLimits;
 use cmp_sandbox::{
-    Abilities, Link, NotDropped, NotProven, NotStarted, Redactor, Setup, Spawner, SpawnerGone,
-    Tier, drop_privileges, give_back_large_buffers,
+    Link, NotDropped, NotProven, NotStarted, Redactor, Setup, Spawner, SpawnerGone, Tier,
+    drop_privileges, give_back_large_buffers,
 };
 use thiserror::Error;
 use tokio::sync::watch;
@@ -295,7 +295,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     parts.tasks().spawn(signals.reload.follow(prompt, stop.clone()));
     parts.tasks().spawn(orphans::collect());
     parts.tasks().spawn(warn_of_missing_paths(config.bounds().read, pipeline.files));
-    parts.tasks().spawn(report_ready(state.clone(), socket_dir, ready(abilities)));
+    parts.tasks().spawn(report_ready(state.clone(), socket_dir, abilities::ready(abilities)));
     let states = state.subscribe();
     let shutdown = Shutdown { state, stop, calls, answers, connections, cut_off, bundles };
     tokio::select! {
@@ -381,12 +381,6 @@ fn pipeline(
             helper: CredentialHelper { program: config::program(), relay },
         }),
     }
-}
-
-fn ready(abilities: &Abilities) -> Event {
-    let Abilities { tier, landlock, leases, .. } = *abilities;
-    let no_cgroups = abilities.no_cgroups.as_deref().map(Into::into);
-    Event::Ready { isolation: tier, landlock, leases, no_cgroups }
 }
 
 fn failed(error: &NotServing) -> Event {

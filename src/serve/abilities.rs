@@ -1,9 +1,19 @@
-//! The sandbox's abilities, in the log and in metrics.
+//! The sandbox's abilities, in the log, in metrics and for `render`.
 
 use cmp_sandbox::{Abilities, Tier};
 use tracing::{info, warn};
 
-use crate::metrics::{Feature, Metrics};
+use crate::{
+    event::Event,
+    metrics::{Feature, Metrics},
+};
+
+/// Tells that requests can be isolated.
+pub(super) fn ready(abilities: &Abilities) -> Event {
+    let Abilities { tier, landlock, leases, .. } = *abilities;
+    let no_cgroups = abilities.no_cgroups.as_deref().map(Into::into);
+    Event::Ready { isolation: tier, landlock, leases, no_cgroups }
+}
 
 /// Sets the metrics of the isolation.
 pub(super) fn measure(abilities: &Abilities, metrics: &Metrics) {
