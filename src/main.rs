@@ -1,6 +1,6 @@
 //! The `cmp-supervisor` binary.
 
-use std::{env, io, process::ExitCode};
+use std::{env, ffi::OsStr, io, process::ExitCode};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -128,7 +128,7 @@ fn main() -> ExitCode {
     if let Some(question) = GitAskPass::meant() {
         return answer_git(&question);
     }
-    if Peer::is_meant() {
+    if Peer::is_meant(is_subcommand) {
         return serve_as_peer();
     }
     let cli = Cli::try_parse().unwrap_or_else(|error| with_variable(error).exit());
@@ -182,6 +182,13 @@ fn main() -> ExitCode {
         Verb::Man => manual().map_or_else(|error| fail(&error, INTERNAL), |text| print(&text)),
         Verb::Version => print(concat!("cmp-supervisor ", env!("CARGO_PKG_VERSION"), "\n")),
     }
+}
+
+/// True for the names of subcommands, `help` included.
+fn is_subcommand(name: &OsStr) -> bool {
+    let mut command = Cli::command();
+    command.build();
+    command.find_subcommand(name).is_some()
 }
 
 /// Reads the failed requests that were kept.

@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 #![expect(clippy::doc_markdown, reason = "help texts are not Markdown")]
 
-use std::{env, error::Error as _, ffi::OsString, path::PathBuf};
+use std::{env, error::Error as _, ffi::OsStr, path::PathBuf};
 
 use clap::{
     Parser,
@@ -88,11 +88,18 @@ pub enum NotPeer {
 impl Peer {
     /// Returns true if this program was started under the peer's name: by the
     /// name of its file, or by the variable that Argo CD's image uses.
-    #[must_use]
-    pub fn is_meant() -> bool {
-        let stated = env::var_os("ARGOCD_BINARY_NAME").filter(|name| !name.is_empty());
-        let file = || env::args_os().next().map(PathBuf::from)?.file_name().map(OsString::from);
-        stated.or_else(file).is_some_and(|name| name == PEER_NAME)
+    ///
+    /// The variable is often set for the whole container, where `kubectl exec` and
+    /// probes run other subcommands: it does not count if the first argument is one.
+    pub fn is_meant(is_subcommand: impl FnOnce(&OsStr) -> bool) -> bool {
+        let mut arguments = env::args_os();
+        let file = arguments.next().map(PathBuf::from);
+        let is_file = file.is_some_and(|path| path.file_name() == Some(OsStr::new(PEER_NAME)));
+        match env::var_os("ARGOCD_BINARY_NAME").filter(|name| !name.is_empty()) {
+            None => is_file,
+            Some(name) if name != PEER_NAME => false,
+            Some(_) => is_file || !arguments.next().is_some_and(|first| is_subcommand(&first)),
+        }
     }
 
     /// Reads command line and environment as argocd-cmp-server does.

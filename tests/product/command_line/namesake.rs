@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, Permissions},
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
@@ -38,6 +38,13 @@ impl Place {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.bare();
+        command.arg("--config-dir-path").arg(self.at("config")).args(arguments);
+        command
+    }
+
+    /// A command without arguments.
+    fn bare(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
         command.env_clear().env("PATH", "/usr/bin:/bin");
         command.env("ARGOCD_BINARY_NAME", "argocd-cmp-server");
@@ -46,7 +53,6 @@ impl Place {
         // Everywhere the same, whatever this machine offers.
         command.env("CMP_SUPERVISOR_ISOLATION", "none");
         command.env("CMP_SUPERVISOR_ACCEPT_NO_ISOLATION", "true");
-        command.arg("--config-dir-path").arg(self.at("config")).args(arguments);
         command.stdin(Stdio::null());
         command
     }
@@ -199,6 +205,27 @@ fn a_socket_that_cannot_be_made_ends_with_20() {
     stop(child);
     let longer = format!("{}x", long.display());
     refuses(command.env("ARGOCD_PLUGINSOCKFILEPATH", longer), 20, "has 85 bytes; the limit is 84");
+}
+
+/// A container's variables also hold for `kubectl exec` and for probes.
+#[test]
+fn subcommands_win_over_the_variable_and_not_over_the_name_of_the_file() {
+    let place = Place::new("a");
+    for (arguments, text) in [
+        (&["version"][..], "cmp-supervisor "),
+        (&["help", "probe"], "Usage: cmp-supervisor probe"),
+        (&["explain", "CMP0404"], "CMP0404"),
+    ] {
+        let output = end(place.bare().args(arguments));
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && stdout.contains(text), "{arguments:?}: {output:?}");
+    }
+    serves(&place, place.command(&[]).arg("version"));
+    let link = place.at("argocd-cmp-server");
+    symlink(env!("CARGO_BIN_EXE_cmp-supervisor"), &link).unwrap();
+    let output = end(Command::new(&link).args(["version", "--bogus"]).stdin(Stdio::null()));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("unknown flag: --bogus"), "{stderr}");
 }
 
 /// True if a process listens on a TCP port.
