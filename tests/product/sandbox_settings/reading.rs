@@ -215,6 +215,32 @@ fn a_file_that_only_root_may_read_is_copied_for_a_plugin_that_names_it() {
     }
 }
 
+/// A volume of a Secret with a closed key beside a file that all may read.
+fn partly_closed(tier: &str) -> Rendered {
+    let (bench, path) = own(Path::to_owned, |data| {
+        fs::create_dir(data.join("..1")).unwrap();
+        symlink("..1", data.join("..data")).unwrap();
+        fs::write(data.join("known_hosts"), " and known").unwrap();
+        fs::set_permissions(data.join("file"), fs::Permissions::from_mode(0o400)).unwrap();
+    });
+    let script = format!("cd {}; echo \"data: '$(cat file known_hosts)'\"", path.display());
+    bench.add("tried", &reading(&path), &script);
+    bench.render(tier, &[])
+}
+
+#[test]
+fn a_single_key_that_only_root_may_read_is_copied_or_an_error() {
+    if !tiers().contains(&"uid") {
+        return;
+    }
+    let error = partly_closed("uid").error().to_owned();
+    assert!(error.contains("/data/file` has mode 0400, UID 0 and GID 0"), "{error}");
+    if tiers().contains(&"namespaces") {
+        let copied = partly_closed("namespaces");
+        assert_eq!(copied.value("data"), "told and known", "{}", copied.stderr);
+    }
+}
+
 #[test]
 fn a_file_that_only_root_may_read_is_an_error_if_there_are_no_namespaces() {
     if !tiers().contains(&"uid") {

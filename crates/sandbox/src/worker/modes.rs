@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
-    fs::{self, Metadata},
+    fs::{self, DirEntry, Metadata, ReadDir},
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
 };
@@ -16,6 +16,9 @@ const ENTER: u32 = 0o1;
 
 /// Distance of the same bits for the group.
 const GROUP: u32 = 3;
+
+/// The link to the current files in a volume of a Secret or ConfigMap.
+const VOLUME: &str = "..data";
 
 /// Most files of a directory to examine. Secrets have fewer.
 const MAX_FILES: usize = 64;
@@ -68,22 +71,32 @@ pub fn closed_by_mode(path: &Path) -> Option<(PathBuf, u32)> {
 }
 
 /// The mode that keeps `reader` from reading a path without links: its own, that of a
-/// directory above, or those of all files in it.
+/// directory above, or those of files in it.
 pub(super) fn closed(path: &Path, reader: &Reader) -> Option<ClosedFile> {
     let above = path.ancestors().skip(1).find_map(|above| one(above, reader, ENTER));
     above.or_else(|| itself(path, reader))
 }
 
 /// The mode that keeps `reader` from reading a path or a file in it, without regard to the
-/// directories above.
+/// directories above. A directory is closed if all its files are. One file is enough in a
+/// Secret, where a tool may go on without a key that it cannot read.
 pub(super) fn itself(path: &Path, reader: &Reader) -> Option<ClosedFile> {
     if !fs::metadata(path).ok()?.is_dir() {
         return one(path, reader, READ);
     }
     one(path, reader, READ | ENTER).or_else(|| {
-        let all = files(path).into_iter().map(|path| one(&path, reader, READ));
-        all.collect::<Option<Vec<_>>>()?.into_iter().next()
+        let files = files(path);
+        let mut closed = files.iter().filter_map(|path| one(path, reader, READ));
+        let first = closed.next()?;
+        (closed.count() + 1 == files.len() || is_flat_volume(path, files.len())).then_some(first)
     })
+}
+
+/// True for a volume of a Secret or ConfigMap that has only `files`: a copy of these is
+/// complete.
+fn is_flat_volume(path: &Path, files: usize) -> bool {
+    let is_volume = fs::symlink_metadata(path.join(VOLUME)).is_ok();
+    is_volume && fs::read_dir(path).is_ok_and(|entries| visible(entries).count() == files)
 }
 
 /// The groups that a user needs to read a path without links and the files in it:
@@ -109,10 +122,14 @@ pub(super) fn is_reserved(name: &OsStr) -> bool {
 
 /// The regular files of a directory, links followed.
 pub(super) fn files(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let names = entries.filter(|entry| !is_reserved(&entry.file_name()));
-    let paths = names.map(|entry| entry.path());
+    let entries = fs::read_dir(directory).into_iter().flat_map(visible);
+    let paths = entries.map(|entry| entry.path());
     paths.filter(|path| path.is_file()).take(MAX_FILES).collect()
+}
+
+/// The entries that are not a mounted volume's own.
+fn visible(entries: ReadDir) -> impl Iterator<Item = DirEntry> {
+    entries.flatten().filter(|entry| !is_reserved(&entry.file_name()))
 }
 
 fn one(path: &Path, reader: &Reader, needed: u32) -> Option<ClosedFile> {
@@ -133,7 +150,7 @@ fn one(path: &Path, reader: &Reader, needed: u32) -> Option<ClosedFile> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::Permissions;
+    use std::{fs::Permissions, os::unix::fs::symlink};
 
     use super::*;
 
@@ -176,6 +193,22 @@ mod tests {
         assert!(paths.contains(&closed(directory.path(), &alone()).unwrap().path));
         mode(&paths[1], 0o644);
         assert_eq!(closed(directory.path(), &alone()), None);
+    }
+
+    #[test]
+    fn one_closed_file_closes_a_volume_without_subdirectories() {
+        let volume = tempfile::tempdir().unwrap();
+        mode(volume.path(), 0o755);
+        for (name, bits) in [("key", 0o400), ("known_hosts", 0o644)] {
+            fs::write(volume.path().join(name), "").unwrap();
+            mode(&volume.path().join(name), bits);
+        }
+        assert_eq!(closed(volume.path(), &alone()), None, "no volume");
+        fs::create_dir(volume.path().join("..1")).unwrap();
+        symlink("..1", volume.path().join(VOLUME)).unwrap();
+        assert_eq!(closed(volume.path(), &alone()).unwrap().path, volume.path().join("key"));
+        fs::create_dir(volume.path().join("more")).unwrap();
+        assert_eq!(closed(volume.path(), &alone()), None, "a copy would lose files");
     }
 
     #[test]
