@@ -277,3 +277,21 @@ fn a_plugin_whose_name_is_not_a_file_name_gets_no_cache() {
     let rendered = bench.render("none", &["--plugin", ".."]);
     assert!(rendered.error().contains("`..` cannot be part of a cache's path"));
 }
+
+#[test]
+fn caches_of_another_isolation_are_an_error_that_names_their_owner() {
+    if !["uid", "landlock"].iter().all(|tier| tiers().contains(tier)) {
+        return skip("needs root and Landlock");
+    }
+    for (first, second) in [("uid", "landlock"), ("landlock", "uid")] {
+        let (bench, mut server) = serve(first);
+        assert_eq!(say(&bench, "tried", "echo made"), "made", "{first}");
+        server.stop();
+        fs::remove_dir_all(bench.path("sockets")).unwrap();
+        let _server = bench.serve(second, &[]);
+        let rendered = bench.ask("tried", &["--env", "DO=true"]);
+        let error = rendered.error();
+        let remedy = "not to this supervisor: remove it, or choose another --work-dir";
+        assert!(error.contains("_cmp_caches") && error.contains(remedy), "{second}: {error}");
+    }
+}

@@ -184,9 +184,26 @@ fn as_member<T>(group: Option<Gid>, act: impl FnOnce() -> T) -> T {
     result
 }
 
+impl NoCache {
+    /// The error of a directory of caches. If access is denied because another isolation
+    /// created it, the owner says more.
+    fn of(path: &Path, error: io::Error) -> Self {
+        let user = geteuid().as_raw();
+        let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+        // The directory may be below one that denies access.
+        let near = path.ancestors().take(3).find_map(|near| Some((near, fs::metadata(near).ok()?)));
+        match near.filter(|(_, about)| is_denied && about.uid() != user) {
+            Some((near, about)) => {
+                Self::Foreign { path: near.to_owned(), uid: about.uid(), gid: about.gid() }
+            }
+            None => Self::Io { path: path.to_owned(), error },
+        }
+    }
+}
+
 /// Creates a directory, or restores the mode of an existing one.
 fn make(path: &Path, mode: u32, group: Option<Gid>) -> Result<(), NoCache> {
-    let io = |error| NoCache::Io { path: path.to_owned(), error };
+    let io = |error| NoCache::of(path, error);
     match fs::DirBuilder::new().mode(mode).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(io(error)),
         Ok(()) | Err(_) => {}
