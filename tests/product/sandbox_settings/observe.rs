@@ -220,19 +220,23 @@ fn a_path_that_does_not_exist_is_not_proposed() {
 
 #[test]
 fn the_search_for_a_program_is_no_refusal() {
-    if !geteuid().is_root() {
-        return skip("needs root, for a directory that requests cannot enter");
+    if !geteuid().is_root() || !Path::new("/bin/bash").exists() {
+        return skip("needs root, for a directory that requests cannot enter, and bash");
     }
     for tier in isolating_tiers() {
         let mut trial = Trial::new("cat /dev/null; echo 'kind: A'");
+        // Unlike other shells, it looks for itself.
+        let definition = trial.bench.path("plugins/tried.yaml");
+        let text = fs::read_to_string(&definition).unwrap().replace("[sh,", "[bash,");
+        fs::write(definition, text).unwrap();
         let closed = trial.bench.path("closed");
         fs::create_dir(&closed).unwrap();
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
-        let search = format!("{}:/usr/bin:/bin", closed.display());
-        trial.bench = trial.bench.with("PATH", &search);
+        let closed = closed.to_str().unwrap();
+        trial.bench = trial.bench.with("PATH", &format!("{closed}:/usr/bin:/bin"));
         let (found, rendered) = trial.observe(tier, &[]);
         assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
-        assert_eq!([&found["needed"], &found["tried"]], [&json!([]); 2], "{tier}: {found}");
+        assert!(!found.to_string().contains(closed), "{tier}: {found}");
     }
 }
 

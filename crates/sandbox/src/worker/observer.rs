@@ -160,6 +160,10 @@ impl Observer<'_, '_> {
         if pid == self.command && ptrace::setoptions(pid, OPTIONS).is_err() {
             self.notes.lose();
         }
+        if pid == self.command {
+            // A shell looks for itself.
+            self.notes.found(Tracee::program(pid), self.job);
+        }
         self.tasks.insert(pid, Place::Outside);
         self.notes.counts(self.tasks.len(), self.job);
         resume(pid, NO_SIGNAL);
