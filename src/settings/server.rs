@@ -107,7 +107,7 @@ pub(crate) static NETWORK: Setting = setting(Heading::Isolation, Ports)
 pub(crate) static READ: Setting = setting(Heading::Isolation, Paths)
     .key("sandbox", "read")
     .flag("read", "CMP_SUPERVISOR_READ")
-    .about("Additional paths that commands can read; paths in a definition must be absolute and are added to these");
+    .about("Additional paths that commands can read, separated by : in the flag and its variable; paths in a definition are a list, must be absolute, and are added to these");
 
 pub(crate) static CACHES: Setting = setting(Heading::Isolation, Caches)
     .key("sandbox", "caches")
