@@ -27,17 +27,40 @@ pub enum NotReplayed {
     Bundle(#[from] NotBundle),
     /// The bundle has no archive.
     #[error(
-        "the bundle does not have the repository, because {reason}: check out revision \
-         {revision} of {repository}, and give the directory of the application instead"
+        "the bundle does not have the repository, because {reason}: {}, and give the directory of \
+         the application instead",
+        .origin.remedy()
     )]
     NoArchive {
         /// The reason.
         reason: String,
-        /// The commit.
-        revision: String,
-        /// The repository's URL.
-        repository: String,
+        /// The origin of the repository.
+        origin: Origin,
     },
+}
+
+/// The origin of a repository, as far as the client sent it.
+#[derive(Debug)]
+pub struct Origin {
+    /// The commit.
+    revision: Option<String>,
+    /// The repository's URL.
+    repository: Option<String>,
+}
+
+impl Origin {
+    fn remedy(&self) -> String {
+        match (&self.revision, &self.repository) {
+            (Some(revision), Some(url)) => format!("check out revision {revision} of {url}"),
+            (Some(revision), None) => format!("check out revision {revision} of its repository"),
+            (None, Some(url)) => {
+                format!("check out {url}, whose revision the bundle does not have")
+            }
+            (None, None) => "get the files of the application, whose repository and revision the \
+                             bundle does not have"
+                .to_owned(),
+        }
+    }
 }
 
 /// Reads a bundle, and composes its request. Values that the bundle does not have
@@ -72,12 +95,14 @@ pub(super) fn replay(
 fn no_archive(record: &Record) -> NotReplayed {
     let value = |name: &str| {
         let found = record.environment.iter().find(|variable| variable.name == name);
-        found.and_then(|variable| variable.value.clone()).unwrap_or_else(|| "unknown".to_owned())
+        found.and_then(|variable| variable.value.clone()).filter(|value| !value.is_empty())
     };
     NotReplayed::NoArchive {
         reason: record.archive.left_out.clone().unwrap_or_else(|| "it is cut".to_owned()),
-        revision: value("ARGOCD_APP_REVISION"),
-        repository: value("ARGOCD_APP_SOURCE_REPO_URL"),
+        origin: Origin {
+            revision: value("ARGOCD_APP_REVISION"),
+            repository: value("ARGOCD_APP_SOURCE_REPO_URL"),
+        },
     }
 }
 
@@ -106,4 +131,23 @@ fn environment(record: &Record, options: &Application, report: &Report) -> Vec<(
     }
     known.extend(given);
     known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_without_an_archive_names_only_known_origins() {
+        let (commit, url) = (Some("1f2e".to_owned()), Some("https://git/x".to_owned()));
+        for (revision, repository, remedy) in [
+            (commit.clone(), url.clone(), "check out revision 1f2e of https://git/x"),
+            (commit, None, "check out revision 1f2e of its repository"),
+            (None, url, "check out https://git/x, whose revision the bundle does not have"),
+            (None, None, "get the files of the application"),
+        ] {
+            let said = Origin { revision, repository }.remedy();
+            assert!(said.starts_with(remedy), "{said}");
+        }
+    }
 }
