@@ -99,7 +99,7 @@ pub(crate) enum Event {
         phases: Vec<PhaseTime>,
         /// The UID of its commands, if any ran.
         uid: Option<u32>,
-        /// The reason of discovery by names.
+        /// The reason of discovery.
         reason: Option<Text>,
     },
     /// The sandbox refused an access to a command that is observed.

@@ -191,7 +191,7 @@ impl Pipeline {
             let (_permit, received) = self.receive(incoming, admitted, context).await?;
             let mut workspace = received.settle_rooted();
             let output = workspace.run(self.step(Phase::Discover, command), context).await?;
-            return Ok(Verdict::of_rule(!matches!(output.text.as_slice(), b"" | b"\n")));
+            return Ok(context.progress.decide(discovery::Decision::of_output(&output.text)));
         }
         let _permit = self.permit(Class::Names, &incoming, context).await?;
         self.match_names(incoming, context).await
@@ -209,18 +209,17 @@ impl Pipeline {
             return Ok(Verdict::NoRule);
         };
         let key = MatchKey::new(&incoming.header, pattern);
-        if let Some(verdict) = key.as_ref().and_then(|key| self.cache.get(key)) {
+        if let Some(decision) = key.as_ref().and_then(|key| self.cache.get(key)) {
             incoming.verify(context).await?;
-            return Ok(verdict);
+            return Ok(context.progress.decide(decision));
         }
         let indexed = incoming.index_names(&self.indexes, context).await?;
         context.progress.enter(Phase::Discover);
-        let (verdict, reason) = indexed.matches(&self.indexes.threads, context).await?;
-        context.progress.reason = Some(reason);
+        let decision = indexed.matches(&self.indexes.threads, context).await?;
         if let Some(key) = key {
-            self.cache.keep(key, verdict);
+            self.cache.keep(key, &decision);
         }
-        Ok(verdict)
+        Ok(context.progress.decide(decision))
     }
 
     /// Lists the parameters an application may set, as a message.

@@ -25,11 +25,14 @@ use super::{
 use crate::plugin::{Discovery, PluginDefinition};
 
 /// Number of cached verdicts: enough for ten plugins and a hundred applications.
-/// With the longest keys they take 5 MB.
+/// With the longest keys and reasons they take 6 MB.
 const MAX_VERDICTS: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
 
 /// Longest application directory in a cached key, in bytes.
 const MAX_DIRECTORY: usize = 1024;
+
+/// Most characters of a cached reason.
+const MAX_REASON: usize = 250;
 
 /// Names that are searched at once, unless it takes long: going to another thread
 /// would take longer.
@@ -56,9 +59,26 @@ pub enum Verdict {
     NoRule,
 }
 
+/// A verdict and the reason for it, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Decision {
+    pub(super) verdict: Verdict,
+    pub(super) reason: String,
+}
+
+impl Decision {
+    /// The decision of a command, which claims an application by printing something.
+    pub(super) fn of_output(text: &[u8]) -> Self {
+        let is_claimed = !matches!(text, b"" | b"\n");
+        let printed = if is_claimed { "something" } else { "nothing" };
+        let reason = format!("discover.find.command printed {printed}");
+        Self { verdict: Verdict::of_rule(is_claimed), reason }
+    }
+}
+
 impl Verdict {
     /// The verdict of a rule.
-    pub(super) const fn of_rule(is_claimed: bool) -> Self {
+    const fn of_rule(is_claimed: bool) -> Self {
         if is_claimed { Self::Claimed } else { Self::Unclaimed }
     }
 }
@@ -140,16 +160,15 @@ impl IndexedArchive {
         Self { names, directory, _charge: charge }
     }
 
-    /// Matches the application of a request against a rule. Also returns the
-    /// reason.
+    /// Matches the application of a request against a rule.
     pub(super) async fn matches(
         self,
         threads: &Threads,
         context: &RequestContext,
-    ) -> Result<(Verdict, String), RequestError> {
+    ) -> Result<Decision, RequestError> {
         let decide = |names: &Self, plugin: &PluginDefinition, watch: &Watch<'_>| {
             let pattern = plugin.discovery.as_ref().and_then(Pattern::of);
-            let none = || Ok((Verdict::NoRule, String::new()));
+            let none = || Ok(Decision { verdict: Verdict::NoRule, reason: String::new() });
             pattern.map_or_else(none, |pattern| names.decide(pattern, watch))
         };
         let (plugin, entries) = (Arc::clone(&context.plugin), self.names.len());
@@ -167,12 +186,8 @@ impl IndexedArchive {
         decided.map_err(|error| if error.is_stopped() { passed() } else { error.into() })
     }
 
-    /// Matches the application against `pattern`. Also returns the reason.
-    fn decide(
-        &self,
-        pattern: Pattern<'_>,
-        watch: &Watch<'_>,
-    ) -> Result<(Verdict, String), Undecided> {
+    /// Matches the application against `pattern`.
+    fn decide(&self, pattern: Pattern<'_>, watch: &Watch<'_>) -> Result<Decision, Undecided> {
         let application = AppDirectory::resolve(&self.names, &self.directory).map_err(|error| {
             Undecided::Directory { directory: ShownPath::new(&self.directory), error }
         })?;
@@ -186,7 +201,7 @@ impl IndexedArchive {
         } else {
             format!("{pattern} {explanation}")
         };
-        Ok((Verdict::of_rule(decision.is_match()), reason))
+        Ok(Decision { verdict: Verdict::of_rule(decision.is_match()), reason })
     }
 }
 
@@ -219,9 +234,9 @@ impl MatchKey {
     }
 }
 
-/// Recent verdicts; the least recently used is removed first. Cheap to clone.
+/// Recent decisions; the least recently used is removed first. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct MatchCache(Arc<Mutex<LruCache<MatchKey, Verdict>>>);
+pub struct MatchCache(Arc<Mutex<LruCache<MatchKey, Decision>>>);
 
 impl Default for MatchCache {
     fn default() -> Self {
@@ -230,14 +245,19 @@ impl Default for MatchCache {
 }
 
 impl MatchCache {
-    pub(super) fn get(&self, key: &MatchKey) -> Option<Verdict> {
-        let mut verdicts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        verdicts.get(key).copied()
+    pub(super) fn get(&self, key: &MatchKey) -> Option<Decision> {
+        let mut decisions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        decisions.get(key).cloned()
     }
 
-    pub(super) fn keep(&self, key: MatchKey, verdict: Verdict) {
-        let mut verdicts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        verdicts.put(key, verdict);
+    /// Keeps a decision. A long reason, which names a path, is cut.
+    pub(super) fn keep(&self, key: MatchKey, Decision { verdict, reason }: &Decision) {
+        let mut kept: String = reason.chars().take(MAX_REASON).collect();
+        if kept.len() < reason.len() {
+            kept.push('…');
+        }
+        let mut decisions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        decisions.put(key, Decision { verdict: *verdict, reason: kept });
     }
 }
 
@@ -254,12 +274,24 @@ mod tests {
         MatchKey::new(&header, Pattern::FileName(&FileNamePattern::new(pattern).unwrap()))
     }
 
+    fn claimed(reason: &str) -> Decision {
+        Decision { verdict: Verdict::Claimed, reason: reason.to_owned() }
+    }
+
+    #[test]
+    fn a_long_reason_is_cut_in_the_cache() {
+        let (cache, key) = (MatchCache::default(), key(&"1".repeat(64), "", "x"));
+        cache.keep(key.clone().unwrap(), &claimed(&"ä".repeat(MAX_REASON + 1)));
+        let cut = format!("{}…", "ä".repeat(MAX_REASON));
+        assert_eq!(cache.get(&key.unwrap()), Some(claimed(&cut)));
+    }
+
     #[test]
     fn a_verdict_needs_the_same_archive_directory_and_pattern() {
         let (one, other) = ("1".repeat(64), "2".repeat(64));
         let cache = MatchCache::default();
-        cache.keep(key(&one, "app", "x").unwrap(), Verdict::Claimed);
-        assert_eq!(cache.get(&key(&one, "app", "x").unwrap()), Some(Verdict::Claimed));
+        cache.keep(key(&one, "app", "x").unwrap(), &claimed("app/x matches"));
+        assert_eq!(cache.get(&key(&one, "app", "x").unwrap()), Some(claimed("app/x matches")));
         for (checksum, directory, pattern) in
             [(&other, "app", "x"), (&one, "app2", "x"), (&one, "app", "y")]
         {
@@ -286,7 +318,7 @@ mod tests {
         let cache = MatchCache::default();
         let numbered = |number| key(&format!("{number:064}"), "", "x").unwrap();
         for number in 0..=MAX_VERDICTS.get() {
-            cache.keep(numbered(number), Verdict::Claimed);
+            cache.keep(numbered(number), &claimed(""));
             cache.get(&numbered(0));
         }
         assert!(cache.get(&numbered(0)).is_some());

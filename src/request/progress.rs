@@ -9,7 +9,8 @@ use bytes::Bytes;
 use cmp_sandbox::{Network, Redactor, Unpacked, Usage};
 
 use super::{
-    admission::NewestDefinition, deadline::Deadline, encrypted::Encrypted, observed::Observation,
+    Verdict, admission::NewestDefinition, deadline::Deadline, discovery::Decision,
+    encrypted::Encrypted, observed::Observation,
 };
 pub use crate::metrics::Phase;
 use crate::{
@@ -47,7 +48,7 @@ pub struct Progress {
     pub manifests: Option<usize>,
     /// The UID of its commands.
     pub uid: Option<u32>,
-    /// The reason of discovery by names for its answer.
+    /// The reason of discovery for its answer.
     pub reason: Option<String>,
     /// Resources used by each command.
     pub usage: Vec<(Phase, Usage)>,
@@ -106,6 +107,12 @@ impl Progress {
         if let (Some(metrics), Some(found)) = (&self.metrics, found) {
             metrics.encrypted(found.count() as u64);
         }
+    }
+
+    /// Keeps the reason of a decision, and returns its verdict.
+    pub(super) fn decide(&mut self, decision: Decision) -> Verdict {
+        self.reason = Some(decision.reason);
+        decision.verdict
     }
 
     /// Ends the last phase: its time, and its place among those that wait.

@@ -3,16 +3,20 @@
 use std::{fs, process::Command};
 
 #[test]
-fn the_pattern_is_shown_beside_the_file_that_matches_or_the_number_that_does_not() {
+fn the_reason_of_each_rule_is_shown_also_if_its_verdict_was_known() {
     let directory = tempfile::TempDir::with_prefix("cmp-match-").unwrap();
     let [app, plugins] = ["app", "plugins"].map(|name| directory.path().join(name));
     for path in [&app, &plugins] {
         fs::create_dir(path).unwrap();
     }
     fs::write(app.join("Chart.yaml"), "").unwrap();
-    for (name, discover) in
-        [("claims", "fileName: Chart.yaml"), ("misses", "find: {glob: '**/*.cue'}")]
-    {
+    for (name, discover) in [
+        ("again", "fileName: Chart.yaml"),
+        ("claims", "fileName: Chart.yaml"),
+        ("misses", "find: {glob: '**/*.cue'}"),
+        ("prints", "find: {command: [echo, x]}"),
+        ("silent", "find: {command: ['true']}"),
+    ] {
         let text = format!(
             "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\nspec:\n  generate: {{command: \
              [x]}}\n  discover: {{{discover}}}\n"
@@ -24,10 +28,16 @@ fn the_pattern_is_shown_beside_the_file_that_matches_or_the_number_that_does_not
     let output = command.output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
-    for reason in [
-        ": Chart.yaml matches discover.fileName `Chart.yaml`\n",
-        ": discover.find.glob `**/*.cue` matched 0 of 1 files under .\n",
+    for (plugin, reason) in [
+        ("again", ": Chart.yaml matches discover.fileName `Chart.yaml`"),
+        // Its verdict is known by then.
+        ("claims", ": Chart.yaml matches discover.fileName `Chart.yaml`"),
+        ("misses", ": discover.find.glob `**/*.cue` matched 0 of 1 files under ."),
+        ("prints", ": discover.find.command printed something"),
+        ("silent", ": discover.find.command printed nothing"),
     ] {
-        assert!(stderr.contains(reason), "{stderr}");
+        let plugin = format!(" match {plugin}: ");
+        let is_told = |line: &str| line.contains(&plugin) && line.ends_with(reason);
+        assert!(stderr.lines().any(is_told), "{reason}: {stderr}");
     }
 }
