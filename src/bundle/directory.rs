@@ -127,10 +127,29 @@ impl Directory {
     }
 
     /// Removes the oldest bundles until number and bytes are within their bounds, and
-    /// writes one. `at` is its time in milliseconds.
+    /// writes one; on a full volume, further ones are removed. `at` is its time in
+    /// milliseconds.
     pub fn keep(&self, at: u64, id: &str, content: &[u8]) -> io::Result<()> {
-        close(&self.path)?;
+        match close(&self.path) {
+            // Somebody has removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                DirBuilder::new().mode(DIRECTORY_MODE).create(&self.path)?;
+            }
+            closed => closed?,
+        }
         self.make_room(content.len() as u64)?;
+        let mut older = self.list()?.into_iter();
+        loop {
+            let written = self.write(at, id, content);
+            let is_full = |error: &io::Error| error.kind() == io::ErrorKind::StorageFull;
+            match older.next().filter(|_| written.as_ref().is_err_and(is_full)) {
+                Some(oldest) => fs::remove_file(oldest.path)?,
+                None => return written,
+            }
+        }
+    }
+
+    fn write(&self, at: u64, id: &str, content: &[u8]) -> io::Result<()> {
         let name = format!("{at:015}_{id}");
         let part = self.path.join(format!("{name}{UNFINISHED}"));
         let mut file =
@@ -222,6 +241,16 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
         assert_eq!(mode(directory.path()), 0o700);
         assert_eq!(mode(&directory.list().unwrap()[0].path), 0o600);
+    }
+
+    #[test]
+    fn a_directory_that_was_removed_is_created_again() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = directory(root.path(), 1);
+        fs::remove_dir(directory.path()).unwrap();
+        keep(&directory, 1, 1);
+        let mode = fs::metadata(directory.path()).unwrap().mode() & 0o7777;
+        assert_eq!((ids(&directory).len(), mode), (1, DIRECTORY_MODE));
     }
 
     #[test]
