@@ -15,7 +15,7 @@ use std::{
 
 use rand::RngExt;
 use rustix::{
-    fs::{FlockOperation, flock},
+    fs::{FlockOperation, OFlags, flock},
     io::Errno,
 };
 use thiserror::Error;
@@ -208,7 +208,11 @@ impl Drop for TargetDirectory {
 
 /// Locks a directory; `None` if another process holds the lock, or it is gone.
 fn lock(path: &Path) -> io::Result<Option<fs::File>> {
-    let directory = match fs::File::open(path) {
+    // Anybody may create a pipe here, which would make this wait, or a link.
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = fs::OpenOptions::new();
+    options.read(true).custom_flags(flags.bits().cast_signed());
+    let directory = match options.open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
@@ -232,6 +236,15 @@ fn remove_abandoned(parent: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pipe_with_the_name_of_targets_does_not_hold_up_the_start() {
+        let parent = tempfile::tempdir().unwrap();
+        let pipe = parent.path().join(format!("{PREFIX}x"));
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        remove_abandoned(parent.path());
+        assert!(pipe.exists());
+    }
 
     #[test]
     fn supervisors_with_equal_process_ids_share_a_directory() {
