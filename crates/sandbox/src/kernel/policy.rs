@@ -17,6 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use cmp_procfs::Mount;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, NetPort,
     PathBeneath, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
@@ -63,6 +64,9 @@ pub(crate) struct Policy {
     places: Vec<OpenedPath>,
     /// Mount points in the image that all tenants may read.
     readable_mounts: Vec<PathBuf>,
+    /// Paths about the machine outside `/proc`, without those in which the container's
+    /// runtime hides something by a mount.
+    machine: Vec<PathBuf>,
 }
 
 /// A path that stays open, so that it cannot be replaced.
@@ -115,6 +119,7 @@ impl Policy {
         let programs = search.iter().filter(is_shown).cloned();
         let image: Vec<PathBuf> = image.into_iter().chain(programs).collect();
         let places = outermost(&image).into_iter().map(|path| (path, read()));
+        let about_the_machine = unmasked(&table);
         let machine = MACHINE.iter().map(|path| (PathBuf::from(path), read()));
         let devices = DEVICES.iter().map(|path| (PathBuf::from(path), device()));
         // A path that does not exist needs no rule.
@@ -123,7 +128,8 @@ impl Policy {
             Some(OpenedPath { rights: of_kind(&opened, rights), opened })
         });
         let readable_mounts = mounts.readable.into_iter().collect();
-        Ok(Self { places: places.collect(), image, readable_mounts })
+        let machine = about_the_machine;
+        Ok(Self { places: places.collect(), image, readable_mounts, machine })
     }
 
     /// Paths of the image and of programs.
@@ -134,8 +140,7 @@ impl Policy {
     /// Paths of the image, of programs and about the machine, without those in `/proc`, of
     /// which a request in namespaces has its own.
     pub(crate) fn outside_proc(&self) -> impl Iterator<Item = &Path> {
-        let machine = MACHINE.iter().map(Path::new).filter(|path| !path.starts_with("/proc"));
-        self.image().chain(machine)
+        self.image().chain(self.machine.iter().map(PathBuf::as_path))
     }
 
     /// Descriptors that [`Self::enforce`] needs.
@@ -268,6 +273,16 @@ fn open(path: &Path) -> io::Result<OwnedFd> {
     options.map(OwnedFd::from)
 }
 
+/// Paths about the machine outside `/proc` in which nothing but control groups is mounted.
+fn unmasked(table: &[Mount]) -> Vec<PathBuf> {
+    let hides = |mount: &Mount, path: &Path| {
+        let is_below = mount.point.starts_with(path) && mount.point != path;
+        is_below && !["cgroup", "cgroup2"].contains(&mount.kind.as_str())
+    };
+    let paths = MACHINE.iter().map(PathBuf::from).filter(|path| !path.starts_with("/proc"));
+    paths.filter(|path| !table.iter().any(|mount| hides(mount, path))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::thread;
@@ -282,6 +297,21 @@ mod tests {
             Policy::new(&[], &[], &[])?.enforce(opened.as_fd(), &extra).map(drop)
         });
         restricted.join().unwrap()
+    }
+
+    #[test]
+    fn a_path_about_the_machine_with_a_mask_of_the_runtime_is_left_out() {
+        let table = |more: &str| {
+            let text = format!(
+                "1 0 0:1 / /sys ro - sysfs x ro\n2 1 0:2 / /sys/fs/cgroup ro - tmpfs x ro\n\
+                 3 2 0:3 / /sys/fs/cgroup/memory ro - cgroup x ro\n{more}"
+            );
+            unmasked(&cmp_procfs::parse_mounts(text.as_bytes()))
+        };
+        let cpu = PathBuf::from("/sys/devices/system/cpu");
+        assert!(table("").contains(&cpu) && table("").contains(&"/sys/fs/cgroup".into()));
+        let mask = format!("4 1 0:4 / {}/cpu0/thermal_throttle ro - tmpfs x ro\n", cpu.display());
+        assert!(!table(&mask).contains(&cpu));
     }
 
     #[test]

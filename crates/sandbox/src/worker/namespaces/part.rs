@@ -28,6 +28,8 @@ const COPIES: &str = ".copies";
 pub(super) enum Part {
     Link(PathBuf),
     Bound(Source),
+    /// Files about the machine, none of which is a program.
+    Kernel(Source),
     Copied(Copy),
     /// A cache, mounted writable.
     Shared(Source),
@@ -38,6 +40,9 @@ impl Part {
     pub(super) fn of(path: &Path) -> Self {
         match fs::read_link(path) {
             Ok(target) => Self::Link(target),
+            Err(_) if path.starts_with("/sys") => {
+                Source::open(path).map_or(Self::Gone, Self::Kernel)
+            }
             Err(_) => Source::open(path).map_or(Self::Gone, Self::Bound),
         }
     }
@@ -65,6 +70,7 @@ impl Part {
                 symlink(value, target)
             }
             Self::Bound(source) => source.bind(target, MsFlags::MS_RDONLY),
+            Self::Kernel(source) => source.bind(target, MsFlags::MS_RDONLY | MsFlags::MS_NOEXEC),
             Self::Shared(source) => source.bind(target, MsFlags::empty()),
             Self::Gone => Ok(()),
         }
