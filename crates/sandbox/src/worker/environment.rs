@@ -30,8 +30,9 @@ const WRITTEN: [&str; 11] = [
 
 const ACCOUNTS: &str = "/etc/passwd";
 
-/// Options of every JVM.
+/// Options of every JVM. One that does not know an option would not start.
 const JAVA: &str = "JAVA_TOOL_OPTIONS";
+const OLD_JVMS: &str = "-XX:+IgnoreUnrecognizedVMOptions";
 
 /// Returns `NAME=VALUE` entries without duplicates; the last entry of a name
 /// counts. The order is: account, inherited, own directories, caches, request. The
@@ -107,10 +108,12 @@ fn java(tenant: &Tenant, inherited: &[Bytes]) -> Option<Bytes> {
     let directory = format!(" -Djava.io.tmpdir={temporary}");
     let directory = if temporary.contains(char::is_whitespace) { "" } else { &directory };
     let memory = tenant.limits.memory.map(|memory| format!(" -XX:MaxRAM={memory}"));
-    let set = inherited.iter().rfind(|entry| name(entry) == JAVA.as_bytes());
-    let set = set.and_then(|entry| entry.get(JAVA.len() + 1..)).unwrap_or_default();
-    let options = [directory.as_bytes(), memory.unwrap_or_default().as_bytes(), b" ", set].concat();
-    Some(entry(JAVA, OsStr::from_bytes(options.trim_ascii())))
+    let mut options = [OLD_JVMS, directory, &memory.unwrap_or_default()].concat().into_bytes();
+    for set in inherited.iter().filter(|entry| name(entry) == JAVA.as_bytes()) {
+        options.push(b' ');
+        options.extend_from_slice(set.get(JAVA.len() + 1..).unwrap_or_default());
+    }
+    Some(entry(JAVA, OsStr::from_bytes(&options)))
 }
 
 /// The names of the UID, for programs that find no account.
@@ -179,14 +182,16 @@ mod tests {
     fn a_jvm_is_told_its_memory_and_its_directory_before_the_options_of_the_image() {
         let limits = RequestLimits { memory: Some(1 << 20), ..RequestLimits::default() };
         let tenant = Tenant { workspace: PathBuf::from("/w"), limits, ..Tenant::default() };
+        let ours = Bytes::from_static(b"JAVA_TOOL_OPTIONS=-XX:ActiveProcessorCount=2");
         let image = Bytes::from_static(b"JAVA_TOOL_OPTIONS=-Xmx8m -Da=b");
-        let set = java(&tenant, &[image]).unwrap();
         assert_eq!(
-            set,
-            &b"JAVA_TOOL_OPTIONS=-Djava.io.tmpdir=/w/tmp -XX:MaxRAM=1048576 -Xmx8m -Da=b"[..]
+            java(&tenant, &[ours, image]).unwrap(),
+            &b"JAVA_TOOL_OPTIONS=-XX:+IgnoreUnrecognizedVMOptions -Djava.io.tmpdir=/w/tmp \
+               -XX:MaxRAM=1048576 -XX:ActiveProcessorCount=2 -Xmx8m -Da=b"[..]
         );
         let tenant = Tenant { workspace: PathBuf::from("/a b"), ..Tenant::default() };
-        assert_eq!(java(&tenant, &[]).unwrap(), &b"JAVA_TOOL_OPTIONS="[..]);
+        let options = b"JAVA_TOOL_OPTIONS=-XX:+IgnoreUnrecognizedVMOptions";
+        assert_eq!(java(&tenant, &[]).unwrap(), &options[..]);
     }
 
     #[test]
