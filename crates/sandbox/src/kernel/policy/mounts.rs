@@ -43,10 +43,11 @@ const SECRET: [&str; 14] = [
     "pstore",
 ];
 
-/// Files for the lookup of host names and accounts that are mounted into `/etc`, some of
-/// them writable.
-const LOOKED_UP: [&str; 5] =
-    ["/etc/resolv.conf", "/etc/hosts", "/etc/hostname", "/etc/passwd", "/etc/group"];
+/// Files for host name lookup that a container runtime mounts into `/etc`.
+const RESOLVER: [&str; 3] = ["/etc/resolv.conf", "/etc/hosts", "/etc/hostname"];
+
+/// Files of accounts, which may be mounted writable: an init container adds accounts.
+const ACCOUNTS: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
 /// Most paths to distinguish. Only a broken machine has more mounts.
 const MAX_PATHS: usize = 4096;
@@ -68,8 +69,8 @@ pub(super) struct Mounts {
 
 impl Mounts {
     /// Decides for each mount. Readable is what is mounted read-only, as
-    /// `ConfigMaps` and image volumes are, and what is mounted into a directory of
-    /// programs; but never what is secret or at or below an `excluded` path.
+    /// `ConfigMaps` and image volumes are, what is mounted into a directory of
+    /// programs, and files of accounts; but never what is secret or at or below an `excluded` path.
     pub(super) fn of(table: &[Mount], excluded: &BTreeSet<PathBuf>, programs: &[PathBuf]) -> Self {
         let tops: BTreeMap<&Path, &Mount> =
             table.iter().map(|mount| (mount.point.as_path(), mount)).collect();
@@ -78,7 +79,9 @@ impl Mounts {
             !excluded.iter().any(|path| is_at(path))
                 && !KERNEL.iter().any(|path| is_at(Path::new(path)))
                 && !SECRET.contains(&mount.kind.as_str())
-                && (mount.is_read_only || programs.iter().any(|path| is_at(path)))
+                && (mount.is_read_only
+                    || programs.iter().any(|path| is_at(path))
+                    || ACCOUNTS.iter().any(|path| mount.point == Path::new(path)))
                 && is_visible(mount, table, &tops)
         };
         let points = tops.values().filter(|mount| mount.point != Path::new("/"));
@@ -110,7 +113,7 @@ impl Mounts {
                 ahead.extend(entries.flatten().map(|entry| entry.path()));
             }
         }
-        own.extend(LOOKED_UP.iter().map(PathBuf::from).filter(|path| path.is_file()));
+        own.extend(RESOLVER.iter().map(PathBuf::from).filter(|path| path.is_file()));
         own.sort_unstable();
         own.dedup();
         own
@@ -193,10 +196,11 @@ mod tests {
     }
 
     #[test]
-    fn accounts_are_readable_also_if_they_are_mounted_writable() {
-        let image = image(&["/etc/passwd", "/etc/shadow"], &[]);
-        assert!(image.contains(&PathBuf::from("/etc/passwd")), "{image:?}");
-        assert!(!image.contains(&PathBuf::from("/etc/shadow")), "{image:?}");
+    fn accounts_are_readable_also_if_they_are_mounted_writable_but_not_from_memory() {
+        let table = "1 0 0:1 / / rw - ext4 x rw\n2 1 8:1 / /etc/passwd rw - ext4 x rw\n\
+                     3 1 0:2 / /etc/group rw - tmpfs x rw\n4 1 8:1 / /etc/shadow rw - ext4 x rw\n";
+        assert_eq!(mounts(table, &[]).readable, paths(&["/etc/passwd"]));
+        assert_eq!(mounts(table, &["/etc"]).readable, paths(&[]));
     }
 
     #[test]
