@@ -212,7 +212,7 @@ impl Driver {
         let Some(job) = job else { return false };
         let failure = format!(
             "start a worker: its order cannot be sent to the spawner: {error}: give the container \
-             more memory, or lower --max-requests"
+             more memory or descriptors (RLIMIT_NOFILE), or lower --max-requests"
         );
         // The request may have been given up.
         if let Some(LeaseRequest { answer, .. }) = lease {

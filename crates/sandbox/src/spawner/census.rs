@@ -18,6 +18,7 @@ use std::{
 use cmp_procfs::Fields;
 use nix::{
     errno::Errno,
+    libc,
     sys::{
         signal::{SigSet, Signal},
         wait::{WaitStatus, waitpid},
@@ -232,9 +233,20 @@ impl Census {
 /// UIDs: it finds the processes of a request through their guards.
 pub(super) fn is_possible(fork: SingleThreaded) -> io::Result<bool> {
     let spawner = Pid::this().as_raw().unsigned_abs();
-    let sees = || become_powerless(None).is_ok() && Fields::status(spawner).is_ok();
-    let child = fork.fork(|| i32::from(!sees()))?;
-    Ok(matches!(waitpid(child, None)?, WaitStatus::Exited(_, 0)))
+    let look = || {
+        become_powerless(None)?;
+        Fields::status(spawner).map(drop)
+    };
+    let number = |error: io::Error| error.raw_os_error().unwrap_or(Errno::EIO as i32);
+    let child = fork.fork(|| look().map_or_else(number, |()| 0))?;
+    let WaitStatus::Exited(_, errno) = waitpid(child, None)? else {
+        return Err(io::ErrorKind::Interrupted.into());
+    };
+    match errno {
+        0 => Ok(true),
+        libc::ENOENT | libc::EPERM | libc::EACCES => Ok(false),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
 }
 
 /// Runs in the child until the spawner closes its end.
