@@ -35,7 +35,7 @@ use self::{
     http::Listeners,
     loading::load,
     parts::Parts,
-    paths::{directories, exposing_path, upkeep, warn_of_missing_paths},
+    paths::{directories, refuse_exposing_paths, upkeep, warn_of_missing_paths},
     recorders::Recorders,
     resources::Resources,
     saturation::Saturation,
@@ -256,7 +256,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     let (link, driver) = Link::new(spawner)?;
     let mut driver = pin!(threads::drive(driver));
     let pipeline = pipeline(config, Arc::clone(&reach), link.clone(), resources.subscribe());
-    let exposing = exposing_path(config.bounds().read, reach, pipeline.files.clone());
+    refuse_exposing_paths(config.bounds().read, reach, &pipeline.files).await?;
     let common = common(config, pipeline, recorders, metrics.clone());
     let saturation = Saturation::new(link.clone(), &common, state.subscribe());
     let socket_dir = config.socket_dir();
@@ -302,7 +302,6 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
         gone = &mut driver => Err(gone.into()),
         // argocd-cmp-server also ends if its only plugin cannot be served.
         failure = unserved(states), if config.single.is_some() => Err(failure),
-        exposing = exposing => Err(exposing),
         () = parts.lost() => Err(NotServing::PartLost),
         () = shutdown.on_signal(signals.stop, config.drain_timeout.0) => Ok(()),
     }

@@ -1,6 +1,6 @@
 //! The paths of the command line: directories to look after, and warnings.
 
-use std::{future::pending, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use cmp_sandbox::{Abilities, CACHES, WORKSPACES};
 use tracing::warn;
@@ -33,17 +33,15 @@ pub(super) fn upkeep(
     Upkeep { directories, workspaces, volume, link, states, metrics }
 }
 
-/// Returns if a path of `--read` would expose what no plugin may read. Requests refuse those
-/// that do not answer now.
-pub(super) async fn exposing_path(
+/// Refuses paths of `--read` that would expose what no plugin may read. Requests refuse
+/// those that do not answer in time.
+pub(super) async fn refuse_exposing_paths(
     read: Vec<PathBuf>,
     reach: Arc<Reach>,
-    files: FileThread,
-) -> NotServing {
-    match files.run(move || reach.exposing(&read)).await {
-        Ok(Some(path)) => NotServing::Exposing(path),
-        Ok(None) | Err(_) => pending().await,
-    }
+    files: &FileThread,
+) -> Result<(), NotServing> {
+    let exposing = files.run(move || reach.exposing(&read)).await.ok().flatten();
+    exposing.map_or(Ok(()), |path| Err(NotServing::Exposing(path)))
 }
 
 /// Warns of paths of `--read` that do not exist, and of the first one that does not
