@@ -7,6 +7,8 @@ use std::{
     path::Path,
 };
 
+use rustix::process::geteuid;
+
 use cmp_sandbox::NotProven;
 
 use super::NotServing;
@@ -19,8 +21,8 @@ const STICKY: u32 = 0o1000;
 pub(super) fn prepare_sockets(directory: &Path, uid: u32) {
     if fs::DirBuilder::new().mode(0o755).create(directory).is_err() {
         only_owners_remove(directory);
-    } else if chown(directory, Some(uid), Some(uid)).is_err() {
-        // Root in a sidecar has no capability for it. Everybody can then create files in it,
+    } else if chown(directory, Some(uid), Some(uid)).is_err() && geteuid().is_root() {
+        // In a sidecar, root has no capability for it. Everybody can then create files in it,
         // as in a volume of Kubernetes.
         let _ = fs::set_permissions(directory, Permissions::from_mode(ALL | STICKY));
     }
