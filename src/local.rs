@@ -61,7 +61,7 @@ pub async fn render(
         let needs_name = !is_named && is_unclaimed(sockets, parcel).await;
         let manifests = client.generate(parcel).await;
         let is_repeated = twice && manifests.is_ok();
-        let again = if is_repeated { Some(client.generate(parcel).await?) } else { None };
+        let again = if is_repeated { Some(client.generate(parcel).await) } else { None };
         Ok((name, needs_name, manifests, again))
     });
     let (name, needs_name, manifests, again) = rendered.await?;
@@ -71,7 +71,7 @@ pub async fn render(
              Application names it"
         ));
     }
-    let manifests = manifests?;
+    let (manifests, again) = (manifests?, again.transpose()?);
     let count = plural(manifests.len(), "manifest");
     report.step("rendered", &format!("{count} by plugin {name}"));
     for warning in warnings(&manifests) {

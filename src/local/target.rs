@@ -126,7 +126,7 @@ pub(super) async fn choose(
 /// True if the only plugin has discovery, which does not claim the application.
 pub(super) async fn is_unclaimed(sockets: &Sockets, parcel: &Parcel) -> bool {
     let [(_, path)] = sockets.as_slice() else { return false };
-    !matches!(ask(path, parcel).await, Ok(Claim::Match | Claim::ByName))
+    matches!(ask(path, parcel).await, Ok(Claim::NoMatch))
 }
 
 /// The named plugin, or all plugins.

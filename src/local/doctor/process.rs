@@ -70,7 +70,8 @@ pub(super) fn look() -> Vec<Check> {
 /// a command of `kubectl exec` gets the container's variables, and not its arguments.
 fn other_flags() -> Option<Check> {
     let first = fs::read("/proc/1/cmdline").ok()?;
-    let missing = missing_flags(&String::from_utf8_lossy(&first), env::args());
+    let own = env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+    let missing = missing_flags(&String::from_utf8_lossy(&first), own);
     let text = format!("process 1 serves with flags that were not given here: {missing}");
     let remedy = "repeat them after `doctor`: otherwise this is about a supervisor without them";
     (!missing.is_empty()).then(|| Check::warning(text).remedy(remedy))
