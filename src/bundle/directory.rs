@@ -138,11 +138,16 @@ impl Directory {
             closed => closed?,
         }
         self.make_room(content.len() as u64)?;
-        let mut older = self.list()?.into_iter();
+        let older = self.list()?;
+        // If they cannot make room for it, they are worth more.
+        let is_enough =
+            older.iter().map(|stored| stored.bytes).sum::<u64>() >= content.len() as u64;
+        let mut older = older.into_iter().filter(|_| is_enough);
         loop {
             let written = self.write(at, id, content);
             let is_full = |error: &io::Error| error.kind() == io::ErrorKind::StorageFull;
-            match older.next().filter(|_| written.as_ref().is_err_and(is_full)) {
+            let is_full = written.as_ref().is_err_and(is_full);
+            match older.next().filter(|_| is_full) {
                 Some(oldest) => fs::remove_file(oldest.path)?,
                 None => return written,
             }

@@ -17,7 +17,7 @@ const SOME_TIME: Kind = amount(Unit::Time, 1);
 const LIMIT_TIME: Kind = limit(Unit::Time);
 const LIMIT_PROCESSOR_TIME: Kind = limit(Unit::ProcessorTime);
 
-/// More requests at a time than this are more than any container of today runs.
+/// No container runs more requests at a time.
 const PLACES: Kind =
     Kind::Amount(Amount { unit: Unit::Count, least: 1, most: 4096, may_be_unlimited: false });
 
