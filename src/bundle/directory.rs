@@ -139,18 +139,16 @@ impl Directory {
         }
         self.make_room(content.len() as u64)?;
         let older = self.list()?;
+        let bytes: u64 = older.iter().map(|stored| stored.bytes).sum();
         // If they cannot make room for it, they are worth more.
-        let is_enough =
-            older.iter().map(|stored| stored.bytes).sum::<u64>() >= content.len() as u64;
-        let mut older = older.into_iter().filter(|_| is_enough);
+        let is_room = bytes >= content.len() as u64;
+        let mut older = older.into_iter();
         loop {
             let written = self.write(at, id, content);
-            let is_full = |error: &io::Error| error.kind() == io::ErrorKind::StorageFull;
-            let is_full = written.as_ref().is_err_and(is_full);
-            match older.next().filter(|_| is_full) {
-                Some(oldest) => fs::remove_file(oldest.path)?,
-                None => return written,
-            }
+            let is_full =
+                written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::StorageFull);
+            let Some(oldest) = older.next().filter(|_| is_full && is_room) else { return written };
+            fs::remove_file(oldest.path)?;
         }
     }
 
