@@ -7,9 +7,8 @@ use std::{
     path::Path,
 };
 
-use rustix::process::geteuid;
-
 use cmp_sandbox::NotProven;
+use rustix::process::geteuid;
 
 use super::NotServing;
 

@@ -119,7 +119,6 @@ impl Policy {
         let programs = search.iter().filter(is_shown).cloned();
         let image: Vec<PathBuf> = image.into_iter().chain(programs).collect();
         let places = outermost(&image).into_iter().map(|path| (path, read()));
-        let about_the_machine = unmasked(&table);
         let machine = MACHINE.iter().map(|path| (PathBuf::from(path), read()));
         let devices = DEVICES.iter().map(|path| (PathBuf::from(path), device()));
         // A path that does not exist needs no rule.
@@ -128,8 +127,7 @@ impl Policy {
             Some(OpenedPath { rights: of_kind(&opened, rights), opened })
         });
         let readable_mounts = mounts.readable.into_iter().collect();
-        let machine = about_the_machine;
-        Ok(Self { places: places.collect(), image, readable_mounts, machine })
+        Ok(Self { places: places.collect(), image, readable_mounts, machine: unmasked(&table) })
     }
 
     /// Paths of the image and of programs.

@@ -30,8 +30,10 @@ const WRITTEN: [&str; 11] = [
 
 const ACCOUNTS: &str = "/etc/passwd";
 
-/// Options of every JVM. One that does not know an option would not start.
+/// The variable with options of every JVM.
 const JAVA: &str = "JAVA_TOOL_OPTIONS";
+
+/// A JVM that does not know an option would not start without this one.
 const OLD_JVMS: &str = "-XX:+IgnoreUnrecognizedVMOptions";
 
 /// Returns `NAME=VALUE` entries without duplicates; the last entry of a name

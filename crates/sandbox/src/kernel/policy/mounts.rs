@@ -70,7 +70,8 @@ pub(super) struct Mounts {
 impl Mounts {
     /// Decides for each mount. Readable is what is mounted read-only, as
     /// `ConfigMaps` and image volumes are, what is mounted into a directory of
-    /// programs, and files of accounts; but never what is secret or at or below an `excluded` path.
+    /// programs, and files of accounts; but never what is secret or at or below an
+    /// `excluded` path.
     pub(super) fn of(table: &[Mount], excluded: &BTreeSet<PathBuf>, programs: &[PathBuf]) -> Self {
         let tops: BTreeMap<&Path, &Mount> =
             table.iter().map(|mount| (mount.point.as_path(), mount)).collect();
