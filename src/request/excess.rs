@@ -150,8 +150,8 @@ impl fmt::Display for Excess {
             }
             ExceededLimit::Unmeasured => formatter.write_str(
                 "its use of memory and disk could not be measured: it hides processes or files, \
-                 has too many open, or moves directories all the time, or the disk with its program \
-                 took 5 s to start it",
+                 has too many open, or moves directories all the time; or the disk needed more than \
+                 5 s to load its program",
             ),
         }
     }
