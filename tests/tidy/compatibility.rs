@@ -64,6 +64,10 @@ const SHOWN: &[(&str, &[&str])] = &[
     ("more requests at a time", &["TestOursExplainsTheQueueToAClientThatStillSends"]),
     ("a client that sends less", &["TestOursEndsAStreamThatStalls"]),
     ("a Unix socket in tier `landlock`", &["ip_bind_own", "ip_pair"]),
+    (
+        "a pseudo-terminal",
+        &["TestOursShowsCommandsOtherThingsAsDocumented", "ip_shm", "ip_sem", "ip_msg"],
+    ),
     ("new extended attributes and ACLs", &["fs_own_attributes", "k_lingering_socket"]),
     ("flags and projects of files", &["tree_with_flags", "rs_hidden_space"]),
     ("a server that a command starts", &["nt_bind"]),
@@ -89,6 +93,7 @@ const SHOWN: &[(&str, &[&str])] = &[
         &[
             "what_is_mounted_read_only_can_be_read_unless_it_is_secret",
             "a_path_that_is_not_listed_cannot",
+            "TestOursShowsCommandsOtherThingsAsDocumented",
         ],
     ),
     ("`/tmp`, `/dev/shm`", &["TestOursShowsCommandsOtherThingsAsDocumented"]),
@@ -101,6 +106,7 @@ const SHOWN: &[(&str, &[&str])] = &[
             "an_error_names_the_limit_its_key_and_the_request",
             "an_error_names_the_limit_of_processes",
             "an_error_names_the_limit_of_files",
+            "TestOursShowsCommandsOtherThingsAsDocumented",
         ],
     ),
     ("priority of commands", &["TestOursShowsCommandsOtherThingsAsDocumented"]),

@@ -36,6 +36,16 @@ pub(super) enum Denial {
 /// Words of a refusal (EACCES), in lower case.
 const DENIED: [&str; 3] = ["permission denied", "eacces", "accessdeniedexception"];
 
+/// Words of a program that wanted to create, change or remove what it names.
+const CHANGING: [&str; 6] = [
+    "cannot create",
+    "cannot touch",
+    "cannot remove",
+    "cannot move",
+    "cannot change",
+    "permission denied, mkdir",
+];
+
 /// Words of a file system that is read-only.
 const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
 
@@ -57,7 +67,7 @@ const SERVER: [&str; 6] = ["(publickey", "(password", "(keyboard", "for ", "on "
 pub(crate) const ASK_PASS_SOCKET: &str = "the repo-server's socket for git credentials";
 
 /// Words of a connection.
-const CONNECTION: [&str; 9] = [
+const CONNECTION: [&str; 10] = [
     "connect",
     "dial tcp",
     "urlopen error",
@@ -68,6 +78,8 @@ const CONNECTION: [&str; 9] = [
     "failed to establish a new connection",
     "connection refused by",
     "tcp",
+    // git, with git://.
+    "errno=permission denied",
 ];
 
 /// Words of a connection alone. A path in the same line is that of a URL or of a program.
@@ -84,16 +96,19 @@ const NOT_CONNECTED: [&str; 2] = ["failed to connect to", "couldn't connect to s
 
 /// Refused accesses in a text, in its order.
 pub(super) fn denials(text: &str) -> Vec<Denial> {
-    let traced = Traced { connect: text.contains(".connect("), bind: text.contains(".bind(") };
+    let says = |words: &str| text.contains(words);
+    let java_bind = says("Net.bind0(") || says("socketBind(");
+    let traced = Traced { connect: says(".connect("), bind: says(".bind("), java_bind };
     let text = unwrapped(text);
     text.lines().filter_map(|line| denial(line, &line.to_ascii_lowercase(), traced)).collect()
 }
 
-/// Calls in the trace of a text. Python's error does not name the call that failed.
+/// Calls in the trace of a text. Errors of Python and Java do not name the call that failed.
 #[derive(Clone, Copy)]
 struct Traced {
     connect: bool,
     bind: bool,
+    java_bind: bool,
 }
 
 /// The text without the line breaks of sops, which puts its errors into a column of
@@ -128,11 +143,15 @@ fn denial(line: &str, lower: &str, traced: Traced) -> Option<Denial> {
         if says(&["bind:", "listen eacces", "listen tcp", "listen unix"]) {
             return Some(path(line, at).map_or(Denial::Listen, Denial::Socket));
         }
+        if traced.java_bind && says(&["exception: permission denied"]) {
+            return Some(Denial::Listen);
+        }
         let path = path(line, at).filter(|_| !says(&ONLY_CONNECTION));
         let is_connection = says(&CONNECTION) && !says(&["dial unix", "dial udp"]);
         let is_bare = lower.trim_end().ends_with("[errno 13] permission denied");
         return match path {
             Some(path) if says(&["dial unix", "connect eacces /"]) => Some(Denial::Socket(path)),
+            Some(path) if says(&CHANGING) => Some(Denial::Write(path)),
             Some(path) => Some(Denial::Path(path)),
             None if is_connection || is_bare && traced.connect => {
                 Some(Denial::Connect { port: port(lower), is_certain: true })
@@ -207,174 +226,4 @@ fn closing(quote: char) -> Option<char> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn connect(port: u16) -> Denial {
-        Denial::Connect { port: Some(port), is_certain: true }
-    }
-
-    fn hidden(port: u16) -> Denial {
-        Denial::Connect { port: Some(port), is_certain: false }
-    }
-
-    /// Lines that real programs wrote in this sandbox.
-    #[test]
-    fn refused_connections_are_found_with_their_ports() {
-        for (line, expected) in [
-            (
-                "Get \"https://h/\": dial tcp 10.0.0.1:3128: connect: permission denied",
-                connect(3128),
-            ),
-            ("2026/01/01 12:30:01 dial tcp [::1]:8099: connect: permission denied", connect(8099)),
-            ("Error: connect EACCES 127.0.0.1:8099 - Local (0.0.0.0:0)", connect(8099)),
-            ("ssh: connect to host 127.0.0.1 port 2299: Permission denied", connect(2299)),
-            ("Connecting to 127.0.0.1:8099... failed: Permission denied.", connect(8099)),
-            (
-                "HTTPSConnectionPool(host='h', port=8443): Max retries exceeded with url: / (Caused by \
-                 NewConnectionError('<x>: Failed to establish a new connection: [Errno 13] Permission \
-                 denied'))",
-                connect(8443),
-            ),
-            (
-                "error sending request for url (http://127.0.0.1:8099/): tcp connect error: \
-                 Permission denied (os error 13)",
-                connect(8099),
-            ),
-            (
-                "urllib.error.URLError: <urlopen error [Errno 13] Permission denied>",
-                Denial::Connect { port: None, is_certain: true },
-            ),
-            (
-                "java.net.ConnectException: Permission denied",
-                Denial::Connect { port: None, is_certain: true },
-            ),
-            (
-                "Exception in thread \"main\" java.net.BindException: Permission denied",
-                Denial::Connect { port: None, is_certain: true },
-            ),
-            (
-                "curl: (7) Failed to connect to 127.0.0.1 port 8099 after 0 ms: Couldn't connect to \
-                 server",
-                hidden(8099),
-            ),
-            (
-                "fatal: unable to access 'http://127.0.0.1:8099/x/': Failed to connect to 127.0.0.1 \
-                 port 8099 after 0 ms: Couldn't connect to server",
-                hidden(8099),
-            ),
-            ("listen tcp 127.0.0.1:8080: bind: permission denied", Denial::Listen),
-            ("Error: listen EACCES: permission denied 127.0.0.1:8099", Denial::Listen),
-        ] {
-            assert_eq!(denials(line), [expected], "{line}");
-        }
-        let trace = "    sock.connect(sa)\nPermissionError: [Errno 13] Permission denied\n";
-        assert_eq!(denials(trace), [Denial::Connect { port: None, is_certain: true }]);
-        assert_eq!(denials(&trace.replace("connect", "bind")), [Denial::Listen]);
-    }
-
-    /// A path in the line is that of a URL or of a program.
-    #[test]
-    fn refused_connections_are_not_taken_for_paths() {
-        for line in [
-            "HTTPSConnectionPool(host='h', port=8443): Max retries exceeded with url: /v1/db (Caused by \
-             NewConnectionError('<x>: Failed to establish a new connection: [Errno 13] Permission \
-             denied'))",
-            "Error: accumulating resources: Get \"https://h:8443/b.git\": dial tcp 10.0.0.1:8443: connect: \
-             permission denied': failed to run '/usr/bin/git fetch https://h:8443/b.git main': fatal: \
-             unable to access 'https://h:8443/b.git/': Failed to connect to h port 8443 after 0 ms: \
-             Couldn't connect to server",
-        ] {
-            assert_eq!(denials(line), [connect(8443)], "{line}");
-        }
-    }
-
-    #[test]
-    fn refused_paths_are_found() {
-        for line in [
-            "open /srv/x: permission denied",
-            "Error: cannot load repository: open /srv/x: permission denied",
-            "fork/exec /srv/x: permission denied",
-            "cat: /srv/x: Permission denied",
-            "/bin/sh: 1: cannot open /srv/x: Permission denied",
-            "sh: 1: cannot create /srv/x: Permission denied",
-            "bash: line 1: /srv/x: Permission denied",
-            "mkdir: cannot create directory ‘/srv/x’: Permission denied",
-            "ls: cannot open directory '/srv/x': Permission denied",
-            "fatal: unable to access '/srv/x': Permission denied",
-            "PermissionError: [Errno 13] Permission denied: '/srv/x'",
-            "Error: EACCES: permission denied, open '/srv/x'",
-            "Error: spawn /srv/x EACCES",
-            "Exception in thread \"main\" java.io.FileNotFoundException: /srv/x (Permission denied)",
-            "java.nio.file.AccessDeniedException: /srv/x",
-            "Error: failed to read /srv/x: Permission denied (os error 13)",
-            "Load key \"/srv/x\": Permission denied",
-        ] {
-            assert_eq!(denials(line), [Denial::Path("/srv/x".to_owned())], "{line}");
-        }
-        for line in [
-            "Error: connect EACCES /srv/x",
-            "Error: listen EACCES: permission denied /srv/x",
-            "dial unix /srv/x: connect: permission denied",
-            "listen unix /srv/x: bind: permission denied",
-        ] {
-            assert_eq!(denials(line), [Denial::Socket("/srv/x".to_owned())], "{line}");
-        }
-        for line in [
-            "bash: line 1: /usr/x: Read-only file system",
-            "OSError: [Errno 30] Read-only file system: '/usr/x'",
-        ] {
-            assert_eq!(denials(line), [Denial::Write("/usr/x".to_owned())], "{line}");
-        }
-        for line in [
-            "cat: /srv/x: No such file or directory",
-            "Error: ENOENT: no such file or directory, open '/srv/x'",
-            "FileNotFoundError: [Errno 2] No such file or directory: '/srv/x'",
-            "open /srv/x: no such file or directory",
-            "sh: 0: cannot open /srv/x: No such file",
-            "sh: 1: /srv/x: not found",
-        ] {
-            assert_eq!(denials(line), [Denial::Absent("/srv/x".to_owned())], "{line}");
-        }
-    }
-
-    #[test]
-    fn a_refusal_is_found_across_the_line_breaks_of_sops() {
-        let text = "Group 0: FAILED\n  age1x: FAILED\n    - | failed to load age identities: failed to \
-                    open\n      | SOPS_AGE_KEY_FILE file: open\n      | /srv/x: permission\n      | \
-                    denied\n\nRecovery failed because no master key\n";
-        assert_eq!(denials(text), [Denial::Path("/srv/x".to_owned())]);
-        let text = text.replace("permission", "no such file or").replace("denied", "directory");
-        assert_eq!(denials(&text), [Denial::Absent("/srv/x".to_owned())]);
-    }
-
-    #[test]
-    fn other_refusals_are_not_ours() {
-        for line in [
-            "git@github.com: Permission denied (publickey).",
-            "remote: Permission denied",
-            "* permission denied",
-            "pq: permission denied for table x",
-            "Permission denied on resource project x (or it may not exist).",
-            "denied: requested access to the resource is denied",
-            "dial udp 10.0.0.1:53: connect: permission denied",
-            "/bin/sh: 1: ./x: Permission denied",
-            "curl: (6) Could not resolve host: x",
-            "Failed to connect to bus",
-            "error: cannot connect to the repo-server's socket for git credentials, /run/s.sock: \
-             Permission denied (os error 13)",
-            "all is well",
-        ] {
-            assert_eq!(denials(line), [], "{line}");
-        }
-    }
-
-    #[test]
-    fn any_text_can_be_read() {
-        for text in
-            ["/", "'/", "‘/a’ permission denied", "://", "port : permission denied", "İ/eacces"]
-        {
-            let _ = denials(text);
-        }
-    }
-}
+mod tests;

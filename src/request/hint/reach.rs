@@ -13,6 +13,7 @@ use super::{
     READ_ONLY,
     advice::{Advice, Opening},
     denial::{Denial, denials},
+    tier::UNIX_SOCKETS,
 };
 use crate::{programs::closed, volume::FileThread};
 
@@ -96,11 +97,7 @@ impl Reach {
                 "it has no network: name its TCP ports in spec.sandbox.network, for example 443",
             )),
             Attempt::Limit(_) => None,
-            Attempt::UnixSocket => Some(Advice::only(
-                "requests have no Unix sockets without UIDs of their own, or with a group of the Pod \
-                 for a Secret of mode 0440: --isolation uid with defaultMode: 0444, and --isolation \
-                 namespaces, have them",
-            )),
+            Attempt::UnixSocket => Some(Advice::only(UNIX_SOCKETS)),
             Attempt::SocketFile(path) => self.path(bounds, &Denial::Socket(path.clone())),
             Attempt::Read(path) | Attempt::Execute(path) if refusal.is_absence() => {
                 self.hidden(bounds, path)
@@ -138,7 +135,7 @@ impl Reach {
     /// True for a path in a directory for temporary files that is the request's own. A look
     /// at the container's would tell the command if the path exists there.
     fn is_private(&self, bounds: &Bounds, denial: &Denial) -> bool {
-        let Denial::Path(path) = denial else { return false };
+        let (Denial::Path(path) | Denial::Write(path)) = denial else { return false };
         let path = Path::new(path);
         let is_named = bounds.readable().any(|named| path.starts_with(named));
         self.hides_closed && is_temporary(path) && !is_named
@@ -220,7 +217,8 @@ impl Reach {
             }
             Denial::Path(text) => Some(opened(readable, text)),
             Denial::Write(text) => {
-                Some(Advice::only(format!("the sandbox write-protects `{text}`: {WRITABLE}")))
+                let rest = instead(Path::new(text));
+                Some(Advice::only(format!("the sandbox write-protects `{text}`: {rest}")))
             }
             Denial::Absent(text) if !is_named(Path::new(text)) => self.hidden_path(readable, text),
             Denial::Absent(_) | Denial::Connect { .. } | Denial::Listen | Denial::Program(_) => {
@@ -254,6 +252,11 @@ fn leads(program: &Path, closed: &Path) -> String {
     )
 }
 
+/// Where a command can write instead of a path.
+fn instead(path: &Path) -> &'static str {
+    if is_temporary(path) { "for temporary files, use $TMPDIR" } else { WRITABLE }
+}
+
 fn is_temporary(path: &Path) -> bool {
     TEMPORARY.iter().any(|shared| path.starts_with(shared))
 }
@@ -267,11 +270,10 @@ fn closed_home(readable: &Readable, path: &Path) -> Option<&'static str> {
 /// The advice about a closed path.
 fn opened(readable: &Readable, text: &str) -> Advice {
     let path = Path::new(text);
-    let is_temporary = is_temporary(path);
-    let rest = if is_temporary { "for temporary files, use $TMPDIR" } else { WRITABLE };
+    let rest = instead(path);
     match readable.closing(path) {
         // A file that it wants to create: a path to read must exist.
-        Closing::Key if is_temporary && !readable.may_exist(path) => {
+        Closing::Key if is_temporary(path) && !readable.may_exist(path) => {
             Advice::only(format!("the sandbox closes `{text}`: {rest}"))
         }
         Closing::Key => Advice::by(
@@ -286,7 +288,7 @@ fn opened(readable: &Readable, text: &str) -> Advice {
              everybody who can change a rendered repository could then take and use it"
         )),
         Closing::Always => {
-            Advice::only(format!("the sandbox closes `{text}`, and no key opens it; {rest}"))
+            Advice::only(format!("the sandbox closes `{text}`, and no key opens it"))
         }
     }
 }

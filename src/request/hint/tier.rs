@@ -1,29 +1,53 @@
-//! Advice about programs that need something only some isolation tiers have.
+//! Advice about programs that need something only some isolation tiers have, or none.
 
 use super::denial::unwrapped;
-
-/// Messages of gpg and of programs that call it. gpg keeps secret keys in an agent.
-const NO_AGENT: [&str; 3] =
-    ["can't connect to the agent", "can't connect to the gpg-agent", "No agent running"];
 
 const AGENT: &str = "gpg's agent needs Unix sockets, which requests do not have in the tier landlock, \
                      nor in uid if the plugin reads a Secret of mode 0440: use --isolation namespaces, \
                      or uid with defaultMode: 0444, or for sops a key of age";
 
-/// The function in which `multiprocessing` of Python fails, and its error.
-const NO_SEMAPHORE: [&str; 2] = ["_multiprocessing.SemLock(", "[Errno 13] Permission denied"];
-
 const SEMAPHORE: &str = "multiprocessing of Python needs /dev/shm, which only --isolation namespaces \
                          has: use it, or threads";
+
+/// The remedy for a program that needs Unix sockets.
+pub(super) const UNIX_SOCKETS: &str = "requests have no Unix sockets without UIDs of their own, or with a group of the Pod for a Secret \
+     of mode 0440: --isolation uid with defaultMode: 0444, and --isolation namespaces, have them";
+
+const TABLES: &str =
+    "it needs the processes or mounts in /proc, which only --isolation namespaces shows";
+
+const TERMINAL: &str =
+    "commands have no pseudo-terminals: start the program without script, expect or pty";
+
+/// Remedies, each after words that are all in a text.
+const REMEDIES: [(&[&str], &str); 14] = [
+    // gpg, and programs that call it. It keeps secret keys in an agent.
+    (&["can't connect to the agent"], AGENT),
+    (&["can't connect to the gpg-agent"], AGENT),
+    (&["No agent running"], AGENT),
+    // Python.
+    (&["_multiprocessing.SemLock(", "[Errno 13] Permission denied"], SEMAPHORE),
+    (&["AF_UNIX", "[Errno 1] Operation not permitted"], UNIX_SOCKETS),
+    (&["out of pty devices"], TERMINAL),
+    // Node.js.
+    (&["listen EPERM: operation not permitted /"], UNIX_SOCKETS),
+    (&["connect EPERM /"], UNIX_SOCKETS),
+    // Go.
+    (&[" unix /", ": socket: operation not permitted"], UNIX_SOCKETS),
+    // script, expect.
+    (&["failed to create pseudo-terminal"], TERMINAL),
+    (&["no more ptys"], TERMINAL),
+    // ps and top, mount, df.
+    (&["mount -t proc proc /proc"], TABLES),
+    (&["failed to read mtab"], TABLES),
+    (&["cannot read table of mounted file systems"], TABLES),
+];
 
 /// The remedy for a failure that depends on the isolation.
 pub(super) fn advice(text: &str) -> Option<&'static str> {
     let text = unwrapped(text);
-    let says = |words: &&str| text.contains(words);
-    if NO_AGENT.iter().any(says) {
-        return Some(AGENT);
-    }
-    NO_SEMAPHORE.iter().all(says).then_some(SEMAPHORE)
+    let says = |words: &[&str]| words.iter().all(|words| text.contains(words));
+    REMEDIES.into_iter().find(|(words, _)| says(words)).map(|(_, remedy)| remedy)
 }
 
 #[cfg(test)]
@@ -32,17 +56,32 @@ mod tests {
 
     #[test]
     fn programs_that_need_another_tier_have_a_remedy() {
-        let wrapped = "    - | could not decrypt data key with PGP key: gpg: can't connect to\n      | \
-                       the agent: General error";
-        for text in ["gpg: error getting the KEK: No agent running", wrapped] {
-            assert_eq!(advice(text), Some(AGENT), "{text}");
+        for (text, remedy) in [
+            ("gpg: error getting the KEK: No agent running", AGENT),
+            (
+                "    - | could not decrypt data key with PGP key: gpg: can't connect to\n      | the \
+                 agent: General error",
+                AGENT,
+            ),
+            (
+                "    sl = self._semlock = _multiprocessing.SemLock(\n                         \
+                 ^^^\nPermissionError: [Errno 13] Permission denied",
+                SEMAPHORE,
+            ),
+            ("dial unix /w/tmp/s: socket: operation not permitted", UNIX_SOCKETS),
+            ("Error: listen EPERM: operation not permitted /w/tmp/s", UNIX_SOCKETS),
+            ("Error, do this: mount -t proc proc /proc", TABLES),
+            ("df: cannot read table of mounted file systems: Permission denied", TABLES),
+            ("script: failed to create pseudo-terminal: Permission denied", TERMINAL),
+        ] {
+            assert_eq!(advice(text), Some(remedy), "{text}");
         }
-        let trace = "    sl = self._semlock = _multiprocessing.SemLock(\n                         \
-                     ^^^\nPermissionError: [Errno 13] Permission denied";
-        assert_eq!(advice(trace), Some(SEMAPHORE));
-        for other in ["gpg: decryption failed: No secret key", "[Errno 13] Permission denied: 'x'"]
-        {
-            assert_eq!(advice(other), None);
+        for other in [
+            "gpg: decryption failed: No secret key",
+            "[Errno 13] Permission denied: 'x'",
+            "dial unix /w/tmp/s: connect: no such file or directory",
+        ] {
+            assert_eq!(advice(other), None, "{other}");
         }
     }
 }

@@ -80,7 +80,11 @@ fn a_closed_path_is_named_with_its_key() {
             "hides /home: if `/home/argocd/key` is in the image and it needs that, add \
              /home/argocd/key to spec.sandbox.read",
         ),
-        ("touch: cannot touch '/usr/x': Permission denied", "changing it: it can write only"),
+        ("tee: /usr/x: Permission denied", "changing it: it can write only"),
+        (
+            "touch: cannot touch '/usr/x': Permission denied",
+            "write-protects `/usr/x`: it can write",
+        ),
         ("bash: line 1: /usr/x: Read-only file system", "write-protects `/usr/x`: it can write"),
         ("cat: /data/key: Permission denied", "as far as the file's mode does"),
         ("cat: /named/key: Permission denied", "as far as the file's mode does"),
@@ -101,6 +105,9 @@ fn a_temporary_file_that_exists_can_be_named() {
     let missing = "PermissionError: [Errno 13] Permission denied: '/tmp/to-create'";
     let expected = "closes `/tmp/to-create`: for temporary files, use $TMPDIR";
     assert!(refusal_in(false, missing).contains(expected));
+    let created = "mkdir: cannot create directory '/tmp/x': Permission denied";
+    let expected = "write-protects `/tmp/x`: for temporary files, use $TMPDIR";
+    assert!(refusal_in(false, created).contains(expected));
 }
 
 #[test]
