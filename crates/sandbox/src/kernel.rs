@@ -7,6 +7,7 @@ pub(crate) mod filter;
 pub(crate) mod fork;
 pub(crate) mod heap;
 pub(crate) mod limits;
+pub(crate) mod no_process;
 pub(crate) mod oom;
 pub(crate) mod parent;
 pub(crate) mod policy;

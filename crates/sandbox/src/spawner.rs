@@ -23,7 +23,6 @@ mod kill;
 mod leases;
 mod leftovers;
 mod meter;
-mod no_process;
 mod not_prepared;
 mod pressure;
 mod priority;

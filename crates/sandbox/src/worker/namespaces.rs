@@ -38,6 +38,7 @@ use super::{
 };
 use crate::kernel::{
     fork::{self, SingleThreaded},
+    no_process,
     parent::end_with,
 };
 
@@ -73,21 +74,20 @@ pub(super) fn enter(job: &mut Job<'_>) -> i32 {
     }
 }
 
-/// Adds the limit that the kernel means. Its ENOSPC is about numbers of namespaces and
+/// Adds the limit that the kernel means. Its "no space" is about numbers of namespaces and
 /// mounts here, not about the work volume, so the result has no error number.
 fn explained(error: io::Error) -> io::Error {
-    let why = match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::EAGAIN) => {
-            "the limit of processes is reached (pids.max of the container, or the kubelet's \
-             podPidsLimit): raise it, or lower --max-processes or --max-requests"
-        }
-        Some(Errno::ENOSPC) => {
-            "a limit of the node is reached (user.max_*_namespaces or fs.mount-max): raise it, or \
-             lower --max-requests"
-        }
-        _ => return error,
-    };
-    io::Error::other(format!("{error}: {why}"))
+    if no_process::is_limit(&error) {
+        return io::Error::other(no_process::reason(&error));
+    }
+    // Only the kind is left of an error about a part that is mounted.
+    if error.kind() != io::ErrorKind::StorageFull {
+        return error;
+    }
+    io::Error::other(format!(
+        "{error}: a limit of the node is reached (user.max_*_namespaces or fs.mount-max): raise it, \
+         or lower --max-requests"
+    ))
 }
 
 /// The monitor: creates the namespaces, forwards signals to the init, and
@@ -145,6 +145,8 @@ mod tests {
         let error = explained(Errno::ENOSPC.into());
         assert!(error.to_string().contains("user.max_*_namespaces"), "{error}");
         assert_eq!(error.raw_os_error(), None);
+        let part = io::Error::new(io::ErrorKind::StorageFull, "/etc: no space left on device");
+        assert!(explained(part).to_string().contains("fs.mount-max"));
         let error = explained(Errno::EAGAIN.into()).to_string();
         assert!(error.contains("pids.max"), "{error}");
         assert_eq!(explained(Errno::EPERM.into()).raw_os_error(), Some(Errno::EPERM as i32));

@@ -13,12 +13,11 @@ use nix::unistd::Pid;
 
 use super::{ChildRole, Leases};
 use crate::{
-    kernel::fork::Reaped,
+    kernel::{fork::Reaped, no_process},
     spawner::{
         census::{Row, Survey},
         cgroup::RequestCgroup,
         meter::{self, Earlier, MeterIdentity, Reading, Subject},
-        no_process,
         schedule::{Pass, Schedule},
         slot::LeaseRecord,
         uid_pool::UidPair,

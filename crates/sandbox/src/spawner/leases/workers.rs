@@ -6,11 +6,11 @@ use nix::unistd::Gid;
 
 use super::{ChildRole, Leases};
 use crate::{
+    kernel::no_process,
     spawner::{
         caches::NoCache,
         duty::Duty,
         employment::Employment,
-        no_process,
         root::NoWorkspaceRoot,
         setup::Prepared,
         slot::{LeaseRecord, PendingWorker, Traces},

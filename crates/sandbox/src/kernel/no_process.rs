@@ -12,12 +12,12 @@ const LIMITS: [(&str, &str); 2] = [
 ];
 
 /// Returns true if fork(2) failed because a limit of processes is reached.
-pub(super) fn is_limit(error: &io::Error) -> bool {
+pub(crate) fn is_limit(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::EAGAIN as i32)
 }
 
 /// The reason and the remedy for an error of fork(2).
-pub(super) fn reason(error: &io::Error) -> String {
+pub(crate) fn reason(error: &io::Error) -> String {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EAGAIN) => too_many(LIMITS.iter().find_map(|paths| numbers(*paths))),
         Some(Errno::ENOMEM) => "no process can be created, because the machine or the container \
