@@ -4,6 +4,7 @@ mod abilities;
 mod failed;
 mod first_pass;
 mod health;
+mod heap;
 mod http;
 mod loading;
 mod orphans;

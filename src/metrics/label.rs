@@ -77,6 +77,8 @@ values! {
         Processes = "processes",
         /// All requests used too much memory, and this one the most.
         TotalMemory = "total_memory",
+        /// The container was almost full without that, and this request had the most.
+        ContainerMemory = "container_memory",
         /// All requests had too many processes, and this one the most.
         TotalProcesses = "total_processes",
         /// The files of all requests took too much space, and those of this one the most.

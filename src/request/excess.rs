@@ -52,7 +52,9 @@ impl Excess {
     pub(super) fn of(end: Termination, budget: &Budget) -> Option<Self> {
         let Termination::LimitExceeded { what, limit, used } = end else { return None };
         let share = match what {
-            ExceededLimit::TotalMemory => Some((budget.memory.amount, &budget.memory.origin)),
+            ExceededLimit::TotalMemory | ExceededLimit::Container => {
+                Some((budget.memory.amount, &budget.memory.origin))
+            }
             ExceededLimit::TotalProcesses => {
                 Some((budget.processes.amount, &budget.processes.origin))
             }
@@ -81,6 +83,7 @@ impl Excess {
             ExceededLimit::TotalProcesses => Kill::TotalProcesses,
             ExceededLimit::TotalDisk => Kill::TotalDisk,
             ExceededLimit::TotalPorts => Kill::TotalPorts,
+            ExceededLimit::Container => Kill::ContainerMemory,
             ExceededLimit::Unmeasured => Kill::Unmeasured,
         }
     }
@@ -148,6 +151,16 @@ impl fmt::Display for Excess {
                      for them, and this one took the most, {used}"
                 )
             }
+            ExceededLimit::Container => {
+                let Self { origin, .. } = self;
+                write!(
+                    formatter,
+                    "the container's memory is almost full, although all requests together have less \
+                     than the {} that are for them ({origin}); this one used the most, {}",
+                    self.limit(&MEMORY),
+                    self.used.map(budget::show).unwrap_or_default()
+                )
+            }
             ExceededLimit::Unmeasured => formatter.write_str(
                 "its use of memory and disk could not be measured: it hides processes or files, \
                  has too many open, or moves directories all the time; or the disk needed more than \
@@ -206,6 +219,11 @@ mod tests {
             text(ExceededLimit::TotalPorts, Some(7058), Some(8000)),
             "all requests together took more than the 7058 local ports of the Pod that are for them, \
              and this one took the most, 8000"
+        );
+        assert_eq!(
+            text(ExceededLimit::Container, Some(95 << 20), Some(60 << 20)),
+            "the container's memory is almost full, although all requests together have less than the \
+             95Mi that are for them (a limit of memory); this one used the most, 60Mi"
         );
         // The kernel has killed it, and does not tell numbers.
         let killed = text(ExceededLimit::TotalMemory, None, None);

@@ -148,7 +148,9 @@ impl Facts<'_> {
             ExceededLimit::Disk => DISK.raise(limits.disk.is_some()),
             ExceededLimit::Files => FILES.raise(limits.files.is_some()),
             ExceededLimit::Processes => PROCESSES.raise(limits.processes.is_some()),
-            ExceededLimit::TotalMemory => together("resources.limits.memory", &MEMORY),
+            ExceededLimit::TotalMemory | ExceededLimit::Container => {
+                together("resources.limits.memory", &MEMORY)
+            }
             ExceededLimit::TotalProcesses => {
                 together("limit of processes (the kubelet's podPidsLimit)", &PROCESSES)
             }

@@ -277,6 +277,7 @@ fn exceeded(end: Termination) -> Option<RequestLimit> {
             | ExceededLimit::TotalProcesses
             | ExceededLimit::TotalDisk
             | ExceededLimit::TotalPorts
+            | ExceededLimit::Container
             | ExceededLimit::Unmeasured => None,
         },
         Termination::Exit(_)

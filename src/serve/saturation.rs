@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use cmp_sandbox::{Link, give_back_free_memory};
+use cmp_sandbox::Link;
 use tokio::{
     sync::watch::Receiver,
     time::{MissedTickBehavior, interval},
 };
 use tokio_util::task::TaskTracker;
 
+use super::heap::Heap;
 use crate::{
     grpc::{Common, Room},
     metrics::{Metrics, Shared},
@@ -60,7 +61,7 @@ impl Saturation {
     pub(super) async fn follow(self) {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut rested_after = 0;
+        let mut heap = Heap::default();
         loop {
             ticks.tick().await;
             self.archives.sweep();
@@ -68,12 +69,8 @@ impl Saturation {
             for (resource, amount) in self.measure() {
                 self.metrics.budget_used(resource, amount);
             }
-            // Half a millisecond, after the last of many calls.
             let (_, ended) = self.recent.since(None, 0);
-            if ended != rested_after && self.calls.is_empty() {
-                give_back_free_memory();
-                rested_after = ended;
-            }
+            heap.give_back(ended, self.calls.is_empty());
         }
     }
 

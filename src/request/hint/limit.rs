@@ -101,6 +101,7 @@ pub(in crate::request) fn exceeded(
                 | ExceededLimit::TotalProcesses
                 | ExceededLimit::TotalDisk
                 | ExceededLimit::TotalPorts
+                | ExceededLimit::Container
                 | ExceededLimit::Unmeasured => return None,
             }
         }

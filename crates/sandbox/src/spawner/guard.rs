@@ -16,8 +16,8 @@ pub(super) struct Victim {
     pub(super) used: u64,
 }
 
-/// The request with the largest part, if all requests together exceed a limit, or
-/// if the container is almost full.
+/// The request with the largest part, if all requests together exceed a limit, or if the
+/// container is almost full, for example of what the supervisor itself has.
 pub(super) fn victim(
     limits: &TotalLimits,
     requests: &[LeaseUsage],
@@ -26,9 +26,12 @@ pub(super) fn victim(
     let files = |usage: &LeaseUsage| if limits.volume_is_memory { usage.file_memory } else { 0 };
     let memory = |usage: &LeaseUsage| usage.memory.saturating_add(files(usage));
     let processes = |usage: &LeaseUsage| usage.processes;
-    let limit = if is_full { Some(0) } else { limits.memory };
-    largest(limit, ExceededLimit::TotalMemory, requests, memory)
-        .map(|victim| Victim { limit: limits.memory.unwrap_or_default(), ..victim })
+    let of_container = || {
+        let largest = largest(is_full.then_some(0), ExceededLimit::Container, requests, memory)?;
+        Some(Victim { limit: limits.memory.unwrap_or_default(), ..largest })
+    };
+    largest(limits.memory, ExceededLimit::TotalMemory, requests, memory)
+        .or_else(of_container)
         .or_else(|| largest(limits.processes, ExceededLimit::TotalProcesses, requests, processes))
         .or_else(|| largest(limits.disk, ExceededLimit::TotalDisk, requests, |usage| usage.disk))
 }
@@ -123,6 +126,9 @@ mod tests {
         assert_eq!(of(TotalLimits::default()), None);
         let full = victim(&memory(1000), &requests(), true).unwrap();
         assert_eq!((full.lease, full.limit, full.used), (1, 1000, 60));
+        assert_eq!(full.exceeded, ExceededLimit::Container);
+        let over = victim(&memory(99), &requests(), true).unwrap();
+        assert_eq!(over.exceeded, ExceededLimit::TotalMemory);
         assert_eq!(victim(&memory(1000), &[], true), None);
     }
 

@@ -23,6 +23,9 @@ pub enum ExceededLimit {
     TotalDisk = 7,
     /// Local ports of all requests together; this request had the most.
     TotalPorts = 8,
+    /// Memory of the container, although all requests together have less than is for them;
+    /// this request used the most.
+    Container = 9,
 }
 
 /// Report that a request exceeded a limit.

@@ -338,6 +338,7 @@ impl RequestLimits {
             | ExceededLimit::TotalProcesses
             | ExceededLimit::TotalDisk
             | ExceededLimit::TotalPorts
+            | ExceededLimit::Container
             | ExceededLimit::Unmeasured => None,
         }
     }

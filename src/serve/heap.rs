@@ -1,0 +1,74 @@
+//! Gives the free memory of the supervisor back.
+
+use cmp_procfs::Fields;
+use cmp_sandbox::give_back_free_memory;
+
+/// Growth of the supervisor's own memory after which it gives free memory back while calls
+/// run, in bytes: a sixth of its share of a small container. Each thread that converts
+/// outputs keeps what it has freed.
+const GROWTH: u64 = 16 << 20;
+
+/// Knows when free memory was given back.
+#[derive(Debug, Default)]
+pub(super) struct Heap {
+    /// Calls that had ended then, if none ran.
+    rested_after: u64,
+    /// Least memory since then, in bytes.
+    least: Option<u64>,
+}
+
+impl Heap {
+    /// Gives free memory back after the last of many calls, and while calls run after
+    /// growth. `ended` is the number of calls so far, and `is_idle` is true if none runs.
+    /// Takes half a millisecond, and a quarter for each MiB.
+    pub(super) fn give_back(&mut self, ended: u64, is_idle: bool) {
+        if self.is_due(ended, is_idle, own_memory()) {
+            give_back_free_memory();
+            self.least = own_memory();
+        }
+    }
+
+    fn is_due(&mut self, ended: u64, is_idle: bool, memory: Option<u64>) -> bool {
+        let has_rested = is_idle && ended != self.rested_after;
+        if has_rested {
+            self.rested_after = ended;
+        }
+        let least = self.least.into_iter().chain(memory).min();
+        self.least = least;
+        let has_grown = memory.zip(least).is_some_and(|(memory, least)| memory - least >= GROWTH);
+        has_rested || has_grown
+    }
+}
+
+/// The memory of this process that no file has, in bytes; `None` without `/proc`.
+fn own_memory() -> Option<u64> {
+    Fields::own_status().ok()?.bytes("RssAnon")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn free_memory_is_given_back_after_the_last_call() {
+        let mut heap = Heap::default();
+        assert!(!heap.is_due(0, true, Some(MIB)), "no call yet");
+        assert!(!heap.is_due(3, false, Some(MIB)), "one runs");
+        assert!(heap.is_due(4, true, Some(MIB)));
+        assert!(!heap.is_due(4, true, Some(MIB)), "it was");
+        assert!(heap.is_due(5, true, None));
+    }
+
+    #[test]
+    fn free_memory_is_given_back_after_growth_while_calls_run() {
+        let mut heap = Heap::default();
+        let mut grown_to = |mib| heap.is_due(1, false, Some(mib * MIB));
+        assert!(!grown_to(30), "the first measurement");
+        assert!(!grown_to(45));
+        assert!(grown_to(46));
+        assert!(!grown_to(20), "others gave memory back");
+        assert!(grown_to(36));
+    }
+}
