@@ -1,6 +1,6 @@
 //! The sandbox's abilities, in the log, in metrics and for `render`.
 
-use cmp_sandbox::{Abilities, Tier};
+use cmp_sandbox::{Abilities, Tier, refuses_moves};
 use tracing::{info, warn};
 
 use crate::{
@@ -47,6 +47,12 @@ pub(super) fn log(abilities: &Abilities) {
     }
     if *unlimited {
         warn!("this kernel does not enforce limits of processes: --max-processes has no effect");
+    }
+    if refuses_moves(*landlock) {
+        warn!(
+            "this kernel has the first version of Landlock: commands cannot rename or link files to \
+             another directory; Linux 5.19 or newer lets them"
+        );
     }
     if *tier == Tier::None {
         warn!("requests are not isolated: all plugins can read each other's files");

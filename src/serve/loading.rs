@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use cmp_sandbox::{Readable, Tier};
+use cmp_sandbox::{Readable, Tier, refuses_moves};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -78,5 +78,7 @@ pub(crate) fn reach(config: &Serve, tier: Tier, landlock: i32) -> Reach {
     let readable = setup.and_then(|setup| Readable::find(&setup).map_err(failed).ok());
     let hides_closed = tier == Tier::Namespaces;
     let search = config::search().to_vec();
-    Reach { readable, filters_ports: landlock >= FILTERS_PORTS, hides_closed, search }
+    let filters_ports = landlock >= FILTERS_PORTS;
+    let refuses_moves = refuses_moves(landlock);
+    Reach { readable, filters_ports, refuses_moves, hides_closed, search }
 }

@@ -29,7 +29,7 @@ pub use self::{
     },
     kernel::{
         heap::{give_back_free_memory, give_back_large_buffers},
-        policy::home_above,
+        policy::{home_above, refuses_moves},
         privilege::{NotDropped, as_user, drop_privileges},
     },
     readable::{Closing, Readable},

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use cmp_sandbox::{Need, Tier};
+use cmp_sandbox::{Need, Tier, refuses_moves};
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -163,6 +163,11 @@ fn describe(available: &Available, options: &Serve) -> Vec<Check> {
         return checks;
     }
     checks.push(Check::fine(format!("Landlock version {} is enforced", available.landlock)));
+    if refuses_moves(available.landlock) {
+        let text = "commands cannot rename or link files to another directory, as some tools do \
+                    (git clone --local, helmfile, Node.js)";
+        checks.push(Check::warning(text).remedy("use Linux 5.19 or newer on the node"));
+    }
     let missing = LANDLOCK.iter().filter(|(version, _)| available.landlock < *version);
     let missing: Vec<_> = missing.map(|(_, what)| *what).collect();
     if !missing.is_empty() {

@@ -24,6 +24,13 @@ const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 const WRITABLE: &str =
     "it can write only to its repository, $HOME, $TMPDIR and spec.sandbox.caches";
 
+/// Messages of programs that could not rename or link a file (EXDEV), in lower case.
+const MOVE_REFUSED: [&str; 2] = ["cross-device link", "exdev"];
+
+const MOVE: &str = "this node's kernel has the first version of Landlock, under which no file can be \
+                    renamed or linked to another directory: use Linux 5.19 or newer, or copy the file \
+                    and remove it, as mv does";
+
 /// Longest wait for the look at a path of another request, which usually takes microseconds.
 const TURN: Duration = Duration::from_millis(250);
 
@@ -34,6 +41,8 @@ pub struct Reach {
     pub readable: Option<Readable>,
     /// The sandbox refuses TCP ports.
     pub filters_ports: bool,
+    /// The sandbox refuses to rename and link files between directories.
+    pub refuses_moves: bool,
     /// Closed paths do not exist for commands, instead of being refused.
     pub hides_closed: bool,
     /// The `PATH` of commands.
@@ -52,7 +61,8 @@ impl Reach {
     /// key that opens it. Ports come first: programs often probe files in vain.
     pub(super) fn refusal(&self, bounds: &Bounds, text: &str) -> Option<String> {
         let denials = denials(text);
-        self.first_port(bounds, &denials).or_else(|| self.first_path(bounds, &denials))
+        let certain = self.first_port(bounds, &denials).or_else(|| self.move_refused(text));
+        certain.or_else(|| self.first_path(bounds, &denials))
     }
 
     /// Like [`Self::refusal`], with paths from a thread, because a command can name a path
@@ -65,13 +75,20 @@ impl Reach {
         thread: &FileThread,
     ) -> impl Future<Output = Option<String>> + Send + use<> {
         let denials = denials(text);
-        let port = self.first_port(bounds, &denials);
-        let is_answered = port.is_some() || denials.is_empty();
+        let certain = self.first_port(bounds, &denials).or_else(|| self.move_refused(text));
+        let is_answered = certain.is_some() || denials.is_empty();
         let look = (!is_answered).then(|| (Arc::clone(self), bounds.clone(), thread.clone()));
         async move {
-            let Some((reach, bounds, thread)) = look else { return port };
+            let Some((reach, bounds, thread)) = look else { return certain };
             thread.run_after(TURN, move || reach.first_path(&bounds, &denials)).await.ok().flatten()
         }
+    }
+
+    /// A sentence about a file that could not change its directory (EXDEV).
+    fn move_refused(&self, text: &str) -> Option<String> {
+        let says = |words: &&str| text.to_ascii_lowercase().contains(words);
+        let is_refused = self.refuses_moves && MOVE_REFUSED.iter().any(says);
+        is_refused.then(|| MOVE.to_owned())
     }
 
     fn first_port(&self, bounds: &Bounds, denials: &[Denial]) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Trees that are hard to remove.
+//! Trees that are hard to remove, or change their places.
 
 use std::{
     ffi::OsStr,
@@ -46,6 +46,15 @@ pub(crate) fn deep(_: &Targets) -> Outcome {
 
 pub(crate) fn many(_: &Targets) -> Outcome {
     tried((0..MANY).try_for_each(|number| fs::write(format!("file-{number}"), "")))
+}
+
+pub(crate) fn moved(_: &Targets) -> Outcome {
+    for directory in ["from", "to"] {
+        fs::create_dir(directory).expect("a directory");
+    }
+    fs::write("from/file", "x").expect("a file");
+    let link = fs::hard_link("from/file", "to/link");
+    any([("link", tried(link)), ("rename", tried(fs::rename("from/file", "to/file")))])
 }
 
 pub(crate) fn weird_names(_: &Targets) -> Outcome {

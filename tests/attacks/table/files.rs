@@ -10,7 +10,7 @@ use crate::{
     },
     evidence::Evidence::{Brings, Leaves, Makes},
     payload::{files, tree},
-    setting::Setting::{Grouped, Landlock, Namespaces, UidAlone},
+    setting::Setting::{FirstLandlock, Grouped, Landlock, Namespaces, UidAlone},
 };
 
 /// The name and the content of a file in another tenant's workspace.
@@ -146,6 +146,10 @@ pub(super) const TREES: &[Attack] = &[
     Attack::new("tree_deep", tree::deep, Works),
     Attack::new("tree_many_files", tree::many, Works)
         .seen(Makes(&["repo/file-0", "repo/file-5999"])),
+    // The first version of Landlock cannot allow it.
+    Attack::new("tree_moved", tree::moved, Works)
+        .except(&[(FirstLandlock, Refused)])
+        .seen(Makes(&["repo/to/file", "repo/to/link"])),
     Attack::new("tree_weird_names", tree::weird_names, Works).seen(Makes(&[
         "repo/-rf/-rf",
         "repo/*/*",

@@ -221,6 +221,13 @@ pub(crate) fn restrict_changes(writable: impl Iterator<Item = PathBuf>) -> Resul
     }
 }
 
+/// True if this version of Landlock refuses to rename and link files between directories: the
+/// first one has no right for it. 0 is no Landlock.
+#[must_use]
+pub fn refuses_moves(landlock: i32) -> bool {
+    landlock == ABI::V1 as i32
+}
+
 /// The paths that do not lie below another one of them. A rule for a directory covers
 /// everything below it.
 fn outermost(paths: &[PathBuf]) -> Vec<PathBuf> {

@@ -7,7 +7,8 @@ fn refusal(text: &str) -> String {
 fn refusal_in(hides_closed: bool, text: &str) -> String {
     let readable = Readable::fixed(&["/usr", "/etc/ssl", "/home/open"], &["/secrets", "/work"]);
     let search = b"/usr/bin".to_vec();
-    let reach = Reach { readable: Some(readable), filters_ports: true, hides_closed, search };
+    let readable = Some(readable);
+    let reach = Reach { readable, filters_ports: true, hides_closed, search, ..Reach::default() };
     let (network, read) = (Network::Ports(vec![22, 443]), vec!["/data".into()]);
     let bounds = Bounds { network, read, named: vec!["/named".into()], ..Bounds::default() };
     reach.refusal(&bounds, text).unwrap_or_default()
@@ -116,6 +117,21 @@ fn a_command_with_its_own_tmp_does_not_learn_what_exists_in_that_of_the_containe
     for path in [file.path(), Path::new("/tmp/missing")] {
         let text = format!("open {}: permission denied", path.display());
         assert_eq!(refusal_in(true, &text), "");
+    }
+}
+
+#[test]
+fn a_kernel_that_refuses_moves_is_named() {
+    let reach = Reach { refuses_moves: true, ..Reach::default() };
+    let of = |reach: &Reach, text| reach.refusal(&Bounds::default(), text).unwrap_or_default();
+    for text in [
+        "ln: failed to create hard link 'b/x' => 'a/x': Invalid cross-device link",
+        "OSError: [Errno 18] Invalid cross-device link: 'a/x' -> 'b/x'",
+        "rename a/x b/x: invalid cross-device link",
+        "Error: EXDEV: cross-device link not permitted, rename 'a/x' -> 'b/x'",
+    ] {
+        assert!(of(&reach, text).contains("Linux 5.19 or newer"), "{text}");
+        assert_eq!(of(&Reach::default(), text), "");
     }
 }
 
