@@ -10,6 +10,8 @@
 //! Everything here runs as the request's UID, so it can change only what the
 //! request's processes could have changed themselves.
 
+mod size;
+
 use std::{
     ffi::{CStr, CString},
     fs::{File, Permissions},
@@ -37,6 +39,7 @@ use nix::{
 };
 use rustix::fs::{StatxFlags, statx};
 
+use self::size::{Size, Space, space};
 use super::{
     MADE, Tenant, VIEWS, WorkerContext,
     remove::{self, Pause},
@@ -44,21 +47,8 @@ use super::{
 };
 use crate::{
     kernel::entries::{HANDLE, LIST, kind},
-    wire::{
-        message::RequestLimits,
-        shared::{self, SharedCaches},
-    },
+    wire::shared::{self, SharedCaches},
 };
-
-/// Most entries of a cache with views. A view costs time for each entry.
-const MAX_ENTRIES: u64 = 10_000;
-
-/// A cache with views may also have at most this part of a request's limits of
-/// disk and files, because its view counts.
-const LIMIT_PART: u64 = 8;
-
-/// Most bytes of a cache to copy. Further files become hard links.
-const MAX_COPIED: u64 = 32 << 20;
 
 /// Deepest level. Each level needs descriptors.
 const MAX_DEPTH: usize = 64;
@@ -113,7 +103,8 @@ impl ViewSources {
                 continue;
             }
             let made = make_top(&views, name, self.group).and_then(|view| {
-                let mut left = Left { size: self.largest, copied: MAX_COPIED };
+                let space = Space::of(views.as_fd());
+                let mut left = Left { size: self.largest, space };
                 left.fill(view.as_fd(), cache.as_fd(), MAX_DEPTH)
             });
             if made.is_err() {
@@ -126,45 +117,10 @@ impl ViewSources {
     }
 }
 
-/// Size that a cache may still have.
-#[derive(Clone, Copy, Debug)]
-struct Size {
-    entries: u64,
-    bytes: u64,
-}
-
-impl Size {
-    fn within(limits: RequestLimits) -> Self {
-        let part = |limit: Option<u64>| limit.map_or(u64::MAX, |limit| limit / LIMIT_PART);
-        Self { entries: MAX_ENTRIES.min(part(limits.files)), bytes: part(limits.disk) }
-    }
-
-    /// Fails if a directory is larger or deeper. Counting is cheaper than a view
-    /// that is removed again. Directories that cannot be listed count as empty.
-    fn count(&mut self, cache: BorrowedFd<'_>, depth: usize) -> Result<(), Errno> {
-        let depth = depth.checked_sub(1).ok_or(Errno::E2BIG)?;
-        let counted = each(cache, &mut |entry| {
-            self.take(entry.about)?;
-            let inner = (kind(entry.about) == SFlag::S_IFDIR).then(|| entry.open(LIST).ok());
-            inner.flatten().map_or(Ok(()), |inner| self.count(inner.as_fd(), depth))
-        });
-        if counted == Err(Errno::E2BIG) { counted } else { Ok(()) }
-    }
-
-    /// Subtracts an entry.
-    fn take(&mut self, about: &FileStat) -> Result<(), Errno> {
-        let bytes = u64::try_from(about.st_size).unwrap_or_default();
-        let left = self.entries.checked_sub(1).zip(self.bytes.checked_sub(bytes));
-        (self.entries, self.bytes) = left.ok_or(Errno::E2BIG)?;
-        Ok(())
-    }
-}
-
 /// Size that a view may still have. The cache can grow while the view is made.
-struct Left {
+struct Left<'v> {
     size: Size,
-    /// Bytes that are still copied.
-    copied: u64,
+    space: Space<'v>,
 }
 
 /// Creates the top directory of a view, with the same properties as a cache.
@@ -179,7 +135,7 @@ fn make_top(views: &OwnedFd, name: &str, group: Option<Gid>) -> Result<OwnedFd, 
     Ok(view)
 }
 
-impl Left {
+impl Left<'_> {
     /// Adds the entries of a directory of the cache. Those that are gone meanwhile are
     /// left out.
     fn fill(
@@ -221,11 +177,12 @@ impl Left {
     /// than none.
     fn add_file(&mut self, view: BorrowedFd<'_>, entry: Entry<'_>) -> Result<(), Errno> {
         let Entry { parent, name, about } = entry;
-        let size = u64::try_from(about.st_size).unwrap_or(u64::MAX);
-        if let Some(rest) = self.copied.checked_sub(size) {
-            if copy(view, entry).is_ok() {
-                self.copied = rest;
-                return Ok(());
+        if self.space.copies(space(about))? {
+            match copy(view, entry) {
+                Ok(()) => return Ok(()),
+                // A program could change the file of the cache through a link.
+                Err(error) if is_full(&error) => return Err(Errno::ENOSPC),
+                Err(_unreadable) => {}
             }
             let _ = unlinkat(view, name, UnlinkatFlags::NoRemoveDir);
         }
@@ -243,6 +200,10 @@ fn copy(view: BorrowedFd<'_>, entry: Entry<'_>) -> io::Result<()> {
     io::copy(&mut io::Read::take(&mut from, entry.about.st_size.unsigned_abs()), &mut into)?;
     into.set_permissions(Permissions::from_mode(entry.about.st_mode & 0o777))?;
     Ok(keep_time(view, entry)?)
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Tells copies from files that the request has changed.

@@ -11,7 +11,11 @@ use std::{
 use nix::unistd::getegid;
 use tempfile::TempDir;
 
-use super::*;
+use super::{
+    size::{MAX_COPIED, MAX_ENTRIES},
+    *,
+};
+use crate::wire::message::RequestLimits;
 
 /// A cache with the file `d/old`, and an empty workspace.
 struct Place {
@@ -157,8 +161,8 @@ fn a_planted_entry_neither_replaces_a_directory_nor_leads_out_of_the_cache() {
 fn a_cache_that_is_too_large_is_used_directly() {
     let none = RequestLimits::default;
     for (limits, has_view) in [
-        (RequestLimits { files: Some(2 * LIMIT_PART), ..none() }, true),
-        (RequestLimits { files: Some(2 * LIMIT_PART - 1), ..none() }, false),
+        (RequestLimits { files: Some(16), ..none() }, true),
+        (RequestLimits { files: Some(15), ..none() }, false),
         (RequestLimits { disk: Some(1 << 30), ..none() }, true),
         (RequestLimits { disk: Some(1), ..none() }, false),
     ] {
