@@ -79,6 +79,8 @@ values! {
         TotalMemory = "total_memory",
         /// The container was almost full without that, and this request had the most.
         ContainerMemory = "container_memory",
+        /// It watched too many descriptors with epoll, where all requests have one UID.
+        Watches = "watches",
         /// All requests had too many processes, and this one the most.
         TotalProcesses = "total_processes",
         /// The files of all requests took too much space, and those of this one the most.

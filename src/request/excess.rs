@@ -64,6 +64,7 @@ impl Excess {
             | ExceededLimit::Files
             | ExceededLimit::Processes
             | ExceededLimit::TotalPorts
+            | ExceededLimit::Watches
             | ExceededLimit::Unmeasured => None,
         };
         let limit = limit.or(share.map(|(amount, _)| amount));
@@ -84,6 +85,7 @@ impl Excess {
             ExceededLimit::TotalDisk => Kill::TotalDisk,
             ExceededLimit::TotalPorts => Kill::TotalPorts,
             ExceededLimit::Container => Kill::ContainerMemory,
+            ExceededLimit::Watches => Kill::Watches,
             ExceededLimit::Unmeasured => Kill::Unmeasured,
         }
     }
@@ -161,6 +163,10 @@ impl fmt::Display for Excess {
                     self.used.map(budget::show).unwrap_or_default()
                 )
             }
+            ExceededLimit::Watches => formatter.write_str(
+                "it watches more descriptors with epoll than a sixteenth of those that all processes of \
+                 its UID on the node may watch (fs.epoll.max_user_watches)",
+            ),
             ExceededLimit::Unmeasured => formatter.write_str(
                 "its use of memory and disk could not be measured: it hides processes or files, \
                  has too many open, or moves directories all the time; or the disk needed more than \
@@ -225,6 +231,7 @@ mod tests {
             "the container's memory is almost full, although all requests together have less than the \
              95Mi that are for them (a limit of memory); this one used the most, 60Mi"
         );
+        assert!(text(ExceededLimit::Watches, None, None).contains("fs.epoll.max_user_watches"));
         // The kernel has killed it, and does not tell numbers.
         let killed = text(ExceededLimit::TotalMemory, None, None);
         assert!(killed.starts_with("all requests together exceeded the 96Mi of"), "{killed}");

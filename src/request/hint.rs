@@ -155,6 +155,11 @@ impl Facts<'_> {
                 together("limit of processes (the kubelet's podPidsLimit)", &PROCESSES)
             }
             ExceededLimit::TotalDisk => together("work volume (sizeLimit of its emptyDir)", &DISK),
+            ExceededLimit::Watches => {
+                "use --isolation uid or namespaces, where each request has a UID of its own, or raise \
+                 fs.epoll.max_user_watches on the node"
+                    .to_owned()
+            }
             ExceededLimit::TotalPorts => {
                 "let its program close sockets, or let fewer requests run at a time \
                  (--max-requests, or the plugin's spec.limits.requests), or widen \

@@ -278,6 +278,7 @@ fn exceeded(end: Termination) -> Option<RequestLimit> {
             | ExceededLimit::TotalDisk
             | ExceededLimit::TotalPorts
             | ExceededLimit::Container
+            | ExceededLimit::Watches
             | ExceededLimit::Unmeasured => None,
         },
         Termination::Exit(_)

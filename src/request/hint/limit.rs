@@ -102,6 +102,7 @@ pub(in crate::request) fn exceeded(
                 | ExceededLimit::TotalDisk
                 | ExceededLimit::TotalPorts
                 | ExceededLimit::Container
+                | ExceededLimit::Watches
                 | ExceededLimit::Unmeasured => return None,
             }
         }

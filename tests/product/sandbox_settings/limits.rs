@@ -16,6 +16,7 @@ use crate::{
     sandbox_settings::{
         bench::{Bench, tiers},
         healing::{sleeper, unique},
+        network::has_python,
         read_only::range,
     },
     skip::skip,
@@ -346,6 +347,27 @@ fn an_error_names_the_limit_of_processes() {
         let error = rendered.error();
         assert!(error.contains("may have 4 processes"), "{tier}: {error}");
         assert!(error.contains("spec.limits.processes"), "{tier}: {error}");
+    }
+}
+
+#[test]
+fn a_request_that_takes_the_watches_of_its_uid_is_ended() {
+    let most = fs::read_to_string("/proc/sys/fs/epoll/max_user_watches").unwrap();
+    let most: u64 = most.trim().parse().unwrap();
+    // Each instance watches copies of one descriptor.
+    let take = format!(
+        "import os, select, time\nread, _ = os.pipe()\ncopies = [os.dup(read) for _ in range(3000)]\n\
+         kept = [select.epoll() for _ in range({} // 3000 + 2)]\nfor epoll in kept:\n    for copy in \
+         copies: epoll.register(copy, 1)\ntime.sleep(60)",
+        most / 16
+    );
+    let script = format!("python3 -c '{take}'");
+    let shared = |tier: &&str| matches!(*tier, "landlock" | "none") && has_python();
+    for tier in tiers().into_iter().filter(shared) {
+        let rendered = Bench::new("  limits: {memory: unlimited}", &script).render(tier, &[]);
+        let error = rendered.error();
+        assert!(error.contains("fs.epoll.max_user_watches"), "{tier}: {error}");
+        assert!(error.contains("use --isolation uid or namespaces"), "{tier}: {error}");
     }
 }
 

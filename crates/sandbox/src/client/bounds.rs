@@ -116,7 +116,7 @@ impl Bounds {
     /// The limits for the request as a whole.
     pub(super) fn limits(&self) -> RequestLimits {
         let Self { memory, disk, files, file_size, processes, .. } = *self;
-        RequestLimits { memory, disk, files, file_size, processes }
+        RequestLimits { memory, disk, files, file_size, processes, watches: None }
     }
 
     /// The part that the spawner has to set up, because a worker lacks the

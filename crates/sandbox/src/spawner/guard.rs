@@ -78,6 +78,16 @@ pub(super) fn port_taker(limit: u64, seen: u64, requests: &[(u64, u64)]) -> Opti
     Some(Victim { lease: *lease, exceeded: ExceededLimit::TotalPorts, limit, used })
 }
 
+/// Part of the watches of a UID that one request may have, as a divisor. The supervisor, the
+/// repo-server and others on the node may have the same UID.
+const WATCHES_PART: u64 = 16;
+
+/// Descriptors that one request may watch with epoll. `most` is the kernel's text with those
+/// of a UID.
+pub(super) fn watch_limit(most: &str) -> Option<u64> {
+    most.trim().parse::<u64>().ok().map(|most| most / WATCHES_PART)
+}
+
 fn largest(
     limit: Option<u64>,
     exceeded: ExceededLimit,
@@ -153,6 +163,12 @@ mod tests {
         assert_eq!(of(101, &[(1, 60), (2, 41)]), Some((1, 60)), "each has less than the limit");
         assert_eq!(of(150, &[(1, 60), (2, 512)]), Some((2, 150)));
         assert_eq!(of(200, &[]), None);
+    }
+
+    #[test]
+    fn a_part_of_the_watches_of_a_uid_is_for_one_request() {
+        assert_eq!(watch_limit("5491533\n"), Some(343_220));
+        assert_eq!(watch_limit(""), None);
     }
 
     #[test]

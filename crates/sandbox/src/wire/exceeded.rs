@@ -26,6 +26,8 @@ pub enum ExceededLimit {
     /// Memory of the container, although all requests together have less than is for them;
     /// this request used the most.
     Container = 9,
+    /// Descriptors that instances of epoll watch, where all requests have one UID.
+    Watches = 10,
 }
 
 /// Report that a request exceeded a limit.

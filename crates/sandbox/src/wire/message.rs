@@ -193,6 +193,10 @@ pub(crate) struct RequestLimits {
     /// requests have separate UIDs; otherwise it is measured.
     #[prost(uint64, optional, tag = "5")]
     pub(crate) processes: Option<u64>,
+    /// Number of descriptors that instances of epoll watch. The spawner sets it where
+    /// requests have no separate UIDs.
+    #[prost(uint64, optional, tag = "6")]
+    pub(crate) watches: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -334,6 +338,7 @@ impl RequestLimits {
             ExceededLimit::Disk => self.disk,
             ExceededLimit::Files => self.files,
             ExceededLimit::Processes => self.processes,
+            ExceededLimit::Watches => self.watches,
             ExceededLimit::TotalMemory
             | ExceededLimit::TotalProcesses
             | ExceededLimit::TotalDisk

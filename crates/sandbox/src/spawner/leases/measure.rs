@@ -24,7 +24,7 @@ use crate::{
     },
     wire::{
         exceeded::{ExceededLimit, LimitExceeded},
-        message::SpawnerEvent,
+        message::{RequestLimits, SpawnerEvent},
         tier::Tier,
         usage::{MAX_REPORTED, UsageReport},
     },
@@ -118,6 +118,8 @@ impl Leases {
         let Some(lease) = self.slots.working_mut(slot) else { return };
         let Some(schedule) = lease.schedule.as_mut() else { return };
         let Some(limits) = schedule.take_due(pass) else { return };
+        let watches = self.passes.watches.filter(|_| pair.is_none());
+        let limits = RequestLimits { watches, ..limits };
         // The container may have no process or descriptor left. The pass still
         // counts processes.
         let Some((result, report)) = pipe().ok().filter(|_| !is_busy) else {

@@ -32,6 +32,9 @@ const SOCKETS: Duration = Duration::from_millis(100);
 /// The first and the last local port of the Pod.
 const PORT_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
+/// File with the number of descriptors that all processes of a UID may watch with epoll.
+const MAX_WATCHES: &str = "/proc/sys/fs/epoll/max_user_watches";
+
 /// Ticks in a second, if the kernel does not tell.
 const TICKS: u32 = 100;
 
@@ -49,6 +52,9 @@ pub(super) struct Passes {
     pub(super) refusals: Refusals,
     /// Local ports that all requests together may have.
     pub(super) ports: u64,
+    /// Descriptors that one request may watch with epoll, if all have one UID; `None` if the
+    /// kernel has no limit.
+    pub(super) watches: Option<u64>,
 }
 
 impl Passes {
@@ -65,6 +71,9 @@ impl Passes {
             tick: Duration::from_secs(1) / ticks.unwrap_or(TICKS),
             refusals: Refusals::default(),
             ports: guard::port_limit(&fs::read_to_string(PORT_RANGE).unwrap_or_default()),
+            watches: fs::read_to_string(MAX_WATCHES)
+                .ok()
+                .and_then(|most| guard::watch_limit(&most)),
         }
     }
 

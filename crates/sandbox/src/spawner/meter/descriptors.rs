@@ -29,9 +29,6 @@ const MAX_DESCRIPTORS: u32 = 100_000;
 const DESCRIPTOR: u64 = 512;
 const SOCKET: u64 = 2048;
 
-/// Memory of the kernel for a descriptor that an instance of epoll watches. One with a
-/// thousand watches counts as one descriptor otherwise.
-const WATCH: u64 = 200;
 const EPOLL: &str = "anon_inode:[eventpoll]";
 
 /// Memory of the kernel for a queue of inotify: 16,384 events, its default of
@@ -207,12 +204,12 @@ impl DescriptorScan<'_> {
                     Err(error) if is_gone(&error) => break,
                     Err(_) => return self.totals.blind(),
                 };
-                self.totals.kernel_memory(WATCH.saturating_mul(lines as u64));
+                let counted = self.totals.watches(lines as u64);
                 match left.checked_sub(lines) {
                     Some(fewer) => left = fewer,
                     None => return self.totals.blind(),
                 }
-                if self.totals.kernel_is_too_much() {
+                if counted.is_err() {
                     return;
                 }
             }

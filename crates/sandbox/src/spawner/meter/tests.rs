@@ -26,8 +26,14 @@ use nix::{
 use super::*;
 use crate::skip::skip;
 
-const NONE: RequestLimits =
-    RequestLimits { memory: None, disk: None, files: None, file_size: None, processes: None };
+const NONE: RequestLimits = RequestLimits {
+    memory: None,
+    disk: None,
+    files: None,
+    file_size: None,
+    processes: None,
+    watches: None,
+};
 const MIB: u64 = 1 << 20;
 
 /// A directory of workspaces with one workspace.

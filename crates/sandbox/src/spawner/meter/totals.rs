@@ -3,6 +3,10 @@
 use super::report::{Gauge, Reading};
 use crate::wire::{exceeded::ExceededLimit, message::RequestLimits};
 
+/// Memory of the kernel for a descriptor that an instance of epoll watches. One with a
+/// thousand watches counts as one descriptor otherwise.
+const WATCH: u64 = 200;
+
 /// A limit is exceeded, so the walk need not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Excess;
@@ -23,6 +27,8 @@ pub(super) struct Totals {
     open_memory: u64,
     /// Bytes of memory of the kernel for descriptors, pipes and mappings.
     kernel: u64,
+    /// Descriptors that instances of epoll watch.
+    watches: u64,
     /// Files that exist but cannot be measured.
     hidden: u64,
     /// Files in memory that exist but cannot be measured.
@@ -74,9 +80,17 @@ impl Totals {
         self.kernel = self.kernel.saturating_add(bytes);
     }
 
-    /// True if the kernel's memory alone exceeds the limit.
-    pub(super) fn kernel_is_too_much(&self) -> bool {
-        self.limits.memory.is_some_and(|memory| self.kernel > memory)
+    /// Adds descriptors that an instance of epoll watches. Fails if they are too many, or
+    /// the kernel's memory alone exceeds its limit.
+    pub(super) fn watches(&mut self, watches: u64) -> Result<(), Excess> {
+        self.watches = self.watches.saturating_add(watches);
+        self.kernel_memory(WATCH.saturating_mul(watches));
+        let is_too_much = self.limits.memory.is_some_and(|memory| self.kernel > memory);
+        if is_too_much || self.has_too_many_watches() { Err(Excess) } else { Ok(()) }
+    }
+
+    fn has_too_many_watches(&self) -> bool {
+        self.limits.watches.is_some_and(|limit| self.watches > limit)
     }
 
     /// Adds files that cannot be measured.
@@ -124,7 +138,8 @@ impl Totals {
     /// The result.
     pub(super) fn reading(&self, buffers: u64) -> Reading {
         let memory = self.is_too_much(buffers).then_some(ExceededLimit::Memory);
-        let exceeded = memory.or_else(|| self.excess_of_files());
+        let watches = self.has_too_many_watches().then_some(ExceededLimit::Watches);
+        let exceeded = watches.or(memory).or_else(|| self.excess_of_files());
         let Self { plain, memory, disk, files, .. } = *self;
         Reading {
             is_complete: !self.is_blind && !self.hides_too_much(buffers),
@@ -151,8 +166,14 @@ impl Totals {
 mod tests {
     use super::{super::report::Measurement, *};
 
-    const NONE: RequestLimits =
-        RequestLimits { memory: None, disk: None, files: None, file_size: None, processes: None };
+    const NONE: RequestLimits = RequestLimits {
+        memory: None,
+        disk: None,
+        files: None,
+        file_size: None,
+        processes: None,
+        watches: None,
+    };
 
     fn memory(own: u64, shared: u64) -> Memory {
         Memory { own, shared, tables: 0 }
@@ -194,6 +215,16 @@ mod tests {
         assert!(!is_over(59, 41), "the same bytes are counted once");
         totals.kernel_memory(1);
         assert!(totals.plain_memory(memory(59, 41), 0));
+    }
+
+    #[test]
+    fn watches_are_counted_and_take_memory() {
+        let mut few = Totals::new(RequestLimits { watches: Some(10), ..NONE });
+        assert_eq!([10, 1].map(|watches| few.watches(watches)), [Ok(()), Err(Excess)]);
+        let exceeded = |totals: &Totals| totals.reading(0).measurement();
+        assert_eq!(exceeded(&few), Measurement::Exceeded(ExceededLimit::Watches));
+        let mut memory = Totals::new(RequestLimits { memory: Some(10 * WATCH), ..NONE });
+        assert_eq!([10, 1].map(|watches| memory.watches(watches)), [Ok(()), Err(Excess)]);
     }
 
     #[test]
