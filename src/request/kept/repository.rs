@@ -194,7 +194,7 @@ impl Turn {
     /// Takes the space of the repository. If there is none, only this request reads it.
     pub(in crate::request) fn space(&self, unpacked: &Unpacked) -> Option<Space> {
         let has_place = self.shelf.table().has_place(self.shelf.most_repositories());
-        let bytes = unpacked.bytes.saturating_add(unpacked.files * ENTRY);
+        let bytes = unpacked.bytes.saturating_add(unpacked.files.saturating_mul(ENTRY));
         let space = has_place.then(|| Space::take(&self.shelf, bytes)).flatten();
         if space.is_none() {
             // Others need not wait for it in vain.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use cmp_procfs::{Fields, is_gone, netlink_buffers};
-use memchr::memchr_iter;
+use memchr::memmem;
 use nix::sys::{
     stat::{SFlag, fstat},
     statfs::{TMPFS_MAGIC, statfs},
@@ -20,7 +20,10 @@ use super::{
     processes::{self, Process},
     totals::{Excess, Totals},
 };
-use crate::{kernel::entries::BLOCK, spawner::census::socket_buffers};
+use crate::{
+    kernel::{entries::BLOCK, limits::used},
+    spawner::census::socket_buffers,
+};
 
 /// Most descriptors to read, which takes a fraction of a second.
 const MAX_DESCRIPTORS: u32 = 100_000;
@@ -40,8 +43,12 @@ const INOTIFY: &str = "anon_inode:inotify";
 /// Bytes of the lines of watches that are read at once.
 const PIECE: usize = 64 << 10;
 
-/// Most watches to read, which takes some seconds.
-const MAX_WATCHES: usize = 5_000_000;
+/// The beginning of each of their lines. Locks have lines, too.
+const WATCHED: &[u8] = b"tfd:";
+
+/// Processor time for watches, in microseconds; there may be millions. All instances of a
+/// node share one list of locks, which the kernel walks for each of them.
+const MAX_WATCH_TIME: u64 = 500_000;
 
 /// Least capacity of a pipe: two pages. Linux gives all pipes of a UID together
 /// 64 MiB more than that.
@@ -189,28 +196,28 @@ impl DescriptorScan<'_> {
         }
     }
 
-    /// Counts the watches of the instances. Each has a line, and there may be millions.
+    /// Counts the watches of the instances. What else a request has is measured although
+    /// these take too long.
     fn watches(&mut self) {
-        let (mut left, mut piece) = (MAX_WATCHES, vec![0; PIECE]);
+        let (end, mut piece) = (processor_time() + MAX_WATCH_TIME, vec![0; PIECE]);
         for path in &self.epolls {
             // One that is gone watches nothing.
             let Ok(mut text) = File::open(path) else { continue };
             loop {
-                let lines = match text.read(&mut piece) {
+                let watches = match text.read(&mut piece) {
                     Ok(0) => break,
                     Ok(length) => {
-                        memchr_iter(b'\n', piece.get(..length).unwrap_or_default()).count()
+                        let read = piece.get(..length).unwrap_or_default();
+                        memmem::find_iter(read, WATCHED).count()
                     }
                     Err(error) if is_gone(&error) => break,
                     Err(_) => return self.totals.blind(),
                 };
-                let counted = self.totals.watches(lines as u64);
-                match left.checked_sub(lines) {
-                    Some(fewer) => left = fewer,
-                    None => return self.totals.blind(),
-                }
-                if counted.is_err() {
+                if self.totals.watches(watches as u64).is_err() {
                     return;
+                }
+                if processor_time() > end {
+                    return self.totals.blind();
                 }
             }
         }
@@ -258,6 +265,11 @@ impl From<Excess> for ScanError {
     fn from(_: Excess) -> Self {
         Self::Full
     }
+}
+
+/// Processor time of this process in microseconds.
+fn processor_time() -> u64 {
+    used().map_or(0, |used| used.user_us.saturating_add(used.system_us))
 }
 
 #[cfg(test)]
