@@ -78,6 +78,26 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_of_another_user_stays_as_it_is() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let root = tempfile::tempdir().unwrap();
+        std::os::unix::fs::chown(root.path(), Some(1), None).unwrap();
+        close(root.path(), 0o000);
+        assert!(!restore(root.path(), 0o711).unwrap());
+        assert_eq!(mode(root.path()), 0o000);
+    }
+
+    #[test]
+    fn a_directory_that_is_closed_only_in_part_is_opened_to_its_owner_alone() {
+        let root = tempfile::tempdir().unwrap();
+        close(root.path(), 0o050);
+        assert!(restore(root.path(), 0o711).unwrap());
+        assert_eq!(mode(root.path()), 0o750);
+    }
+
+    #[test]
     fn rights_of_others_stay() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("sockets");

@@ -153,3 +153,17 @@ fn node_processors() -> Bound {
     let count: u32 = mask.unwrap_or_default().chars().map(ones).sum();
     node(u64::from(count.max(1)) * PROCESSOR, "processors of the node")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_above_what_the_node_has_is_no_limit_of_the_container() {
+        let own = |amount| Some(Bound { is_own: true, ..node(amount, "a limit") });
+        for (limit, is_own) in [(own(3), true), (own(4), false), (own(5), false), (None, false)] {
+            let bound = tighter(limit, node(4, "the node"));
+            assert_eq!((bound.is_own, bound.amount), (is_own, if is_own { 3 } else { 4 }));
+        }
+    }
+}

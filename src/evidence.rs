@@ -128,3 +128,18 @@ impl Evidence {
         self.limits = limits.into_iter().filter_map(|(name, limit)| Some((name, limit?))).collect();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_variables_that_are_not_shown_are_masked_in_everything_else() {
+        let mut evidence = Evidence::new(&Copies::default());
+        let variables = ["ARGOCD_ENV_GREETING=good-morning", "ARGOCD_APP_NAME=web-frontend"];
+        let asked = (&b"https://user:pass@host/x"[..], &b"0123"[..]);
+        evidence.identify(asked, &variables.map(Bytes::from), &Redactor::default());
+        assert_eq!(evidence.redactor.text("good-morning web-frontend"), "*** web-frontend");
+        assert_eq!(evidence.asked.directory, "https://***@host/x");
+    }
+}

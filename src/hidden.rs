@@ -253,6 +253,14 @@ mod tests {
     use super::*;
     use crate::plugin::definition_of;
 
+    #[test]
+    fn a_socket_is_no_data() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        assert!(is_data(directory.path()) && !is_data(&socket));
+    }
+
     /// Directories with a key, and the paths that are hidden from plugins with these
     /// `spec.sandbox`.
     fn hidden(

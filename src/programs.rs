@@ -231,6 +231,16 @@ mod tests {
     }
 
     #[test]
+    fn only_env_starts_the_program_that_a_first_line_names_second() {
+        let directory = directory();
+        let script = directory.path().join("render-it");
+        write(&script, "#!/bin/sh no-such-tool\n", 0o755);
+        assert_eq!(problems("render-it", directory.path()), [""; 0]);
+        write(&script, "#!/usr/bin/env no-such-tool\n", 0o755);
+        assert_eq!(problems("render-it", directory.path()).len(), 1);
+    }
+
+    #[test]
     fn a_missing_program_is_named_with_its_command_and_the_search_path() {
         let directory = directory();
         let path = directory.path().display();

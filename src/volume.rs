@@ -270,6 +270,18 @@ mod tests {
         volume.wait("nothing", Some(std::time::Instant::now())).await.unwrap();
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_request_waits_for_space_until_its_deadline() {
+        let volume = WorkVolume::new("/".into());
+        let full = Some(Space { free_bytes: 0, ..Space::all_of(1 << 30) });
+        let began = Instant::now();
+        *volume.answer.lock().await = Some(Answer { at: began + 2 * WAIT, space: full });
+        let deadline = WAIT / 2;
+        assert!(volume.wait("x", Some((began + deadline).into_std())).await.is_err());
+        assert!(began.elapsed() <= deadline);
+        assert!(volume.wait("x", None).await.is_err());
+    }
+
     #[tokio::test]
     async fn the_error_of_a_full_volume_has_its_path_and_numbers() {
         let volume = WorkVolume::new("/".into());

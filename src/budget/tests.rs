@@ -270,6 +270,53 @@ fn failed_requests_that_are_kept_leave_less_to_others() {
 }
 
 #[test]
+fn an_unlimited_disk_does_not_bound_a_file() {
+    let given = Given { disk: Some(Limit(None)), ..given() };
+    let each = Budget::derive(&container(GIB, 4096, GIB), &given).each;
+    assert_eq!((each.disk.amount, each.file_size.amount), (None, Some(4 * GIB)));
+}
+
+#[test]
+fn only_free_inodes_of_a_disk_can_be_used() {
+    let mut container = container(GIB, 4096, GIB);
+    container.volume.free_inodes = Some(1000);
+    let files = |container: &Container| Budget::derive(container, &given()).files.amount;
+    assert_eq!(files(&container), container.volume.inodes, "in memory, requests have them all");
+    container.volume.in_memory = false;
+    assert_eq!(files(&container), Some(1000));
+}
+
+#[test]
+fn a_part_of_a_processor_counts_as_one() {
+    let mut container = container(GIB, 4096, GIB);
+    for (amount, processors) in [(100, 1), (1000, 1), (1001, 2), (2500, 3)] {
+        container.cpu = own(amount);
+        assert_eq!(Budget::derive(&container, &given()).processors, Some(processors));
+    }
+    container.cpu.is_own = false;
+    assert_eq!(Budget::derive(&container, &given()).processors, None);
+}
+
+#[test]
+fn a_small_number_of_the_user_neither_warns_nor_bounds_what_memory_allows() {
+    let given = Given { requests: Some(2), queue: Some(1), ..given() };
+    let budget = Budget::derive(&container(GIB, 4096, 256 * MIB), &given);
+    assert_eq!(budget.warnings, [""; 0]);
+    assert_eq!(budget.open_calls() as u64, budget.archives.amount / WAITER);
+    assert_eq!(budget.archives_beside(1), budget.archives.amount - 2 * WAITER);
+}
+
+#[test]
+fn reserves_take_at_most_half_of_what_there_is() {
+    let mut container = container(GIB, 4096, 40 * MIB);
+    container.volume.in_memory = false;
+    container.descriptors = own(128);
+    let budget = Budget::derive(&container, &Given { bundles: 32 * MIB, ..given() });
+    assert_eq!(budget.disk.amount, 20 * MIB);
+    assert!(budget.connections.amount > 0);
+}
+
+#[test]
 fn json_names_the_parts_as_everything_else_does() {
     let budget = Budget::derive(&container(GIB, 300, GIB), &given());
     let json = serde_json::to_value(&budget).unwrap();

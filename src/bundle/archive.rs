@@ -142,3 +142,48 @@ fn append(builder: &mut Builder<impl Write>, name: &str, content: &[u8]) -> io::
     header.set_size(content.len() as u64);
     builder.append_data(&mut header, name, content)
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        evidence::{Copies, Evidence},
+        metrics::Phase,
+    };
+
+    /// The bundle of a request with this value in a variable, its error and its outputs.
+    fn bundle(value: &str) -> Bundle {
+        let mut evidence = Evidence::new(&Copies::default());
+        let variables = [Bytes::from(format!("ARGOCD_ENV_GREETING={value}"))];
+        evidence.identify((b"", b""), &variables, &Redactor::default());
+        let said = format!("said {value}\n");
+        evidence.command(Phase::Generate, said.as_bytes(), said.clone());
+        let entry = json!({
+            "requestId": "x", "plugin": "p", "method": "generate", "outcome": "ok",
+            "grpcCode": "OK", "beganAt": "", "tookMs": 1.0, "phases": [], "receivedBytes": 1,
+            "limitsUsed": {}, "error": said,
+        });
+        let entry = serde_json::from_value(entry).unwrap();
+        Bundle::read(&*pack(&Failed { entry, evidence }).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn values_of_variables_are_masked_in_the_error_and_in_both_outputs() {
+        let bundle = bundle("good-morning");
+        assert_eq!(bundle.record.error, "said ***\n");
+        let names = ["1-generate.stdout", "1-generate.stderr"].map(str::to_owned);
+        assert_eq!(bundle.outputs, names.map(|name| (name, b"said ***\n".to_vec())));
+    }
+
+    #[test]
+    fn outputs_are_left_out_if_not_everything_can_be_masked() {
+        let lines = (0..5000).map(|number| format!("line {number:04}")).collect::<Vec<_>>();
+        let bundle = bundle(&lines.join("\n"));
+        assert_eq!(bundle.record.error, LEFT_OUT);
+        assert_eq!(bundle.record.outputs_left_out.as_deref(), Some(LEFT_OUT));
+        assert_eq!(bundle.outputs, []);
+    }
+}

@@ -219,6 +219,21 @@ mod tests {
     }
 
     #[test]
+    fn a_command_that_exceeds_its_own_timeout_is_killed_by_that() {
+        let failed = FailedCommand {
+            command: "x".to_owned(),
+            failure: Failure::Timeout(Duration::ZERO),
+            said: Said::default(),
+            after: Duration::ZERO,
+            hint: None,
+        };
+        let Account { outcome, clock, kill, .. } =
+            Account::of(&RunError::from(Box::new(failed)).into());
+        assert_eq!((outcome, clock), (Outcome::Deadline, Some(Timer::Command)));
+        assert_eq!(kill, Some(Kill::ExecTimeout));
+    }
+
+    #[test]
     fn a_program_that_a_shell_cannot_start_is_counted() {
         for (command, code, not_started) in [
             ("sh -c x", 1, false),

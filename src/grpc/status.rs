@@ -160,8 +160,15 @@ impl<E: Into<RequestError>> From<E> for CallError {
 
 #[cfg(test)]
 mod tests {
+    use cmp_sandbox::NoLease;
+
     use super::*;
-    use crate::{metrics::StreamFault, request::announcement::announce};
+    use crate::{
+        grpc::account::label,
+        metrics::{GrpcCode, StreamFault},
+        request::announcement::announce,
+        volume::WorkVolume,
+    };
 
     #[test]
     fn parameters_that_are_not_json_have_argo_cds_error_and_the_form_that_is_expected() {
@@ -194,6 +201,30 @@ mod tests {
         }
         let gone = CallError::from(ReceiveError::from(BrokenStream::Transport));
         assert_eq!(Account::of(&gone).outcome, Outcome::ClientCancelled);
+    }
+
+    #[tokio::test]
+    async fn failures_of_the_supervisor_have_codes_of_their_own() {
+        let full = WorkVolume::new("/".into()).full("no space left").await;
+        let full = CallError::from(ReceiveError::Full(full));
+        let gone = CallError::from(NoLease::SpawnerGone);
+        assert_eq!([full.code(), gone.code()], [Code::ResourceExhausted, Code::Internal]);
+        assert_eq!(label(full.code()), GrpcCode::ResourceExhausted);
+        let outcomes = [&full, &gone].map(|error| Account::of(error).outcome);
+        assert_eq!(outcomes, [Outcome::VolumeFull, Outcome::Sandbox]);
+        let unread = ReceiveError::Archive("no space left".to_owned());
+        assert_eq!(CallError::from(unread).code(), Code::Unknown);
+    }
+
+    #[test]
+    fn a_long_text_is_masked_and_cut_off_before_what_the_request_was() {
+        let text = "hunter22hunter22".to_owned() + &"x".repeat(2 * MAX_TEXT);
+        let error = CallError::from(ReceiveError::Archive(text));
+        let redactor = Redactor::default().with([&b"GIT_TOKEN=hunter22hunter22"[..]]);
+        let status = error.status(Method::Match, &redactor, "plugin x");
+        let text = status.message();
+        assert!(text.contains("***xxx") && text.ends_with("xxx (plugin x)"));
+        assert!(!text.contains("hunter22") && text.len() == MAX_TEXT);
     }
 
     #[test]

@@ -227,9 +227,11 @@ mod tests {
     use http_body_util::StreamBody;
     use hyper::body::Frame;
     use tokio::time::Instant;
+    use tokio_stream::StreamExt as _;
     use tonic::codec::Codec;
 
     use super::*;
+    use crate::grpc::wire::plugin::{EnvEntry, File};
 
     /// A message with a chunk.
     const CHUNK: &[u8] = b"\0\0\0\0\x05\x12\x03\x0a\x01x";
@@ -255,6 +257,33 @@ mod tests {
             let mut inbound = left(CHUNK, reason);
             assert_eq!(inbound.next().await, Ok(Some(Bytes::from_static(b"x"))));
             assert_eq!(inbound.next().await, Err(BrokenStream::Transport));
+        }
+    }
+
+    #[test]
+    fn variables_without_a_name_are_dropped() {
+        let entry = |name: &'static str| EnvEntry { name: name.into(), value: "1".into() };
+        let env = vec![entry(""), entry("A")];
+        let header = RequestHeader::from(ManifestRequestMetadata { env, ..Default::default() });
+        assert_eq!(header.environment, ["A=1"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_sends_enough_in_time_does_not_stall() {
+        let file = File { chunk: vec![0; 64 << 10].into() };
+        let message = AppStreamRequest { request: Some(Request::File(file)) }.encode_to_vec();
+        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+        let frame = Bytes::from([&[0], &length[..], &message].concat());
+        let frames = tokio_stream::iter(0..3).then(move |_| {
+            let frame = frame.clone();
+            async move {
+                sleep(DRAIN_TIMEOUT * 2 / 3).await;
+                Ok::<_, Status>(Frame::data(frame))
+            }
+        });
+        let mut inbound = inbound(body(StreamBody::new(frames)));
+        for _ in 0..3 {
+            assert!(matches!(inbound.next().await, Ok(Some(_))));
         }
     }
 

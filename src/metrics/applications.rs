@@ -288,6 +288,15 @@ mod tests {
     }
 
     #[test]
+    fn an_application_with_the_name_of_the_rest_is_counted_with_it() {
+        let bench = Bench::new(2);
+        for (name, seconds) in [("other", 9), ("a", 1), ("b", 1), ("c", 1)] {
+            bench.count(name, seconds);
+        }
+        assert_eq!(bench.costs(), "a 1, b 1, other 10");
+    }
+
+    #[test]
     fn past_costs_weigh_less_and_idle_applications_are_forgotten() {
         let mut bench = Bench::new(1);
         bench.count("a", 10);

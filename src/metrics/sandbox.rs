@@ -120,10 +120,13 @@ mod tests {
         metrics.leases_quarantined(2);
         metrics.leases_quarantined(1);
         metrics.spawner_answers(false);
+        metrics.orphans_reaped(3);
+        metrics.orphans_reaped(5);
         let page = metrics.render();
         assert!(page.contains(r#"argocd_cmp_isolation{isolation="none"} 1"#), "{page}");
         assert!(page.contains("argocd_cmp_lease_quarantines_total 2"), "{page}");
         assert!(page.contains("argocd_cmp_leases_quarantined 1"), "{page}");
         assert!(page.contains("argocd_cmp_spawner_answers 0"), "{page}");
+        assert!(page.contains("argocd_cmp_orphans_reaped_total 5"), "{page}");
     }
 }

@@ -222,7 +222,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::budget::Share;
+    use crate::{budget::Share, plugin::definition_of, ready::poll_once};
 
     fn name(text: &str) -> PluginName {
         PluginName::new(text, "").unwrap()
@@ -335,6 +335,19 @@ mod tests {
         for _ in 0..8 {
             held.push(ask(&admission, "p", 1, 0).await.unwrap());
         }
+    }
+
+    #[tokio::test]
+    async fn requests_that_wait_for_their_own_plugin_wait_too() {
+        let (_resize, admission) = with_places(1);
+        let lanes = admission.lanes();
+        let plugin = Arc::new(definition_of("p", "limits: {requests: 1}"));
+        let newest = watch::channel(plugin).1;
+        let _first = lanes.enter(&newest, &Deadline::none()).await.unwrap();
+        let deadline = Deadline::none();
+        let mut second = Box::pin(lanes.enter(&newest, &deadline));
+        assert!(poll_once(second.as_mut()).await.is_pending());
+        assert_eq!(admission.load(), Load { running: 0, waiting: 1 });
     }
 
     #[tokio::test(start_paused = true)]

@@ -267,6 +267,9 @@ mod tests {
         drop(other);
         charge.shrink(2 * MIB);
         assert!(charge.alone.is_none());
+        charge.grow(30 * MIB, &soon()).await.unwrap();
+        charge.shrink(MIB);
+        assert!(charge.alone.is_none(), "it needs less than it has without");
     }
 
     fn budget(bytes: u64) -> Budget {

@@ -185,6 +185,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_largest_measured_part_of_a_limit_counts() {
+        let mut progress = Progress::default();
+        for (used, bound) in [(0, Some(4)), (2, None), (2, Some(4)), (3, Some(4)), (1, Some(4))] {
+            progress.uses(RequestLimit::Memory, used, bound);
+        }
+        progress.uses(RequestLimit::Disk, 0, Some(4));
+        assert_eq!(progress.limits_used(), [(RequestLimit::Memory, 0.75)]);
+    }
+
+    #[test]
+    fn a_request_without_a_lease_runs_no_command() {
+        let mut progress = Progress::default();
+        progress.enter(Phase::Discover);
+        assert!(!progress.runs_command());
+    }
+
+    #[test]
     fn no_command_runs_once_the_last_phase_has_ended() {
         let mut progress = Progress { uid: Some(1000), ..Progress::default() };
         progress.enter(Phase::Receive);

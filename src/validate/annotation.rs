@@ -35,3 +35,14 @@ fn message(text: &str) -> String {
 fn property(text: &str) -> String {
     message(text).replace(':', "%3A").replace(',', "%2C")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ends_a_property_or_a_message_is_escaped() {
+        assert_eq!(property("a:b,c%\n"), "a%3Ab%2Cc%25%0A");
+        assert_eq!(message("a:b,c%\r\n"), "a:b,c%25%0D%0A");
+    }
+}

@@ -184,6 +184,15 @@ mod tests {
     }
 
     #[test]
+    fn a_checksum_of_signed_bytes_is_right_too() {
+        let mut block = [0; BLOCK];
+        block[0] = 0xff;
+        let checksum = 8 * i32::from(b' ') - 1;
+        block[CHECKSUM].copy_from_slice(format!("{checksum:06o}\0 ").as_bytes());
+        assert_eq!(Header::read(&block).unwrap().name, [0xff]);
+    }
+
+    #[test]
     fn a_block_with_a_wrong_checksum_is_no_header() {
         let mut block = [0; BLOCK];
         block[0] = b'x';

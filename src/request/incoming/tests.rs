@@ -69,6 +69,42 @@ async fn work_on_a_kept_archive_counts_only_if_the_archive_is_right() {
     }
 }
 
+/// A client that takes its time.
+struct Slow;
+
+impl ChunkStream for Slow {
+    async fn next(&mut self) -> Result<Option<Bytes>, BrokenStream> {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Ok(None)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_is_done_before_the_archive_has_arrived_waits_for_its_checksum() {
+    let mut client = Slow;
+    let header = RequestHeader { checksum: "other".into(), ..Default::default() };
+    let mut incoming = Incoming::new(header, &mut client, Fingerprints::default(), LIMITS);
+    let done = incoming.verify_while(async { Ok(7) }, &mut context()).await;
+    assert!(matches!(done, Err(ReceiveError::Checksum)), "{done:?}");
+}
+
+/// Something that must get nothing.
+struct Nothing;
+
+impl PieceSink for Nothing {
+    async fn take(&mut self, piece: &[u8]) -> bool {
+        panic!("{} bytes", piece.len())
+    }
+}
+
+#[tokio::test]
+async fn an_archive_above_its_limit_is_refused_and_the_excess_goes_nowhere() {
+    let mut chunks = OneChunk(Some(vec![0; (1 << 20) + 1].into()));
+    let mut incoming = incoming(RequestHeader::default(), &mut chunks);
+    let refused = incoming.pass_on(Nothing, &mut context()).await.map(drop);
+    assert!(matches!(refused, Err(ReceiveError::Large { limit: 0x10_0000 })), "{refused:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_error_of_work_does_not_hide_a_wrong_archive() {
     let mut chunks = OneChunk(Some(Bytes::from_static(b"x")));

@@ -109,10 +109,15 @@ async fn other_bytes_are_never_kept() {
     link.set_size(0);
     outside.append_link(&mut link, "link", "../out").unwrap();
     let outside = pack(&outside.into_inner().unwrap());
-    for (stated, sent) in [(&packed, &packed[..packed.len() / 2]), (&outside, &outside[..])] {
+    let mut many = tar::Builder::new(Vec::new());
+    (0..=LIMITS.files).for_each(|number| append(&mut many, &number.to_string(), b""));
+    let many = pack(&many.into_inner().unwrap());
+    let whole = |packed: &Vec<u8>| packed.clone();
+    let half = packed[..packed.len() / 2].to_vec();
+    for (stated, sent) in [(&packed, half), (&outside, whole(&outside)), (&many, whole(&many))] {
         assert!(matches!(way(&shelf, stated), Way::Worker));
         let mut maker = maker(&shelf, stated);
-        maker.push(sent).await;
+        maker.push(&sent).await;
         maker.finish().await;
         assert!(matches!(way(&shelf, stated), Way::Worker), "it is not tried again");
     }
@@ -197,6 +202,27 @@ async fn an_archive_that_nobody_uses_is_dropped() {
     assert!(matches!(way(&shelf, &packed), Way::Worker));
 }
 
+#[tokio::test]
+async fn archives_go_when_their_share_shrinks() {
+    let archives = |bytes| Budget { archives: Share::new(bytes, ""), ..Budget::default() };
+    let (resize, budget) = watch::channel(archives(64 * MIB));
+    let admission = Admission::new(budget.clone());
+    let shelf = KeptArchives::new(budget, admission, &IndexResources::default(), true);
+    let packed = pack(&repository(b'a', MIB));
+    keep(&shelf, &packed).await;
+    resize.send_replace(archives(LEAST));
+    assert!(matches!(way(&shelf, &packed), Way::Worker));
+    shelf.sweep();
+    assert_eq!(shelf.in_use(), 0);
+}
+
+#[test]
+fn what_a_worker_does_not_see_is_left_out() {
+    let seen = Unpacked { files: 1, bytes: 2, left_out: 3, dangling: None };
+    let all = Unseen { entries: 10, bytes: 20 }.add_to(seen);
+    assert_eq!((all.files, all.bytes, all.left_out), (11, 22, 13));
+}
+
 /// Records the entries that a worker would see.
 #[derive(Debug, Default, PartialEq)]
 struct Seen(Vec<(Entry, Vec<u8>)>);
@@ -273,6 +299,8 @@ proptest! {
         }
         let mut expected = read(&tar);
         let all = expected.0.len();
+        let bytes = |seen: &Seen| seen.0.iter().map(|(_, data)| data.len() as u64).sum::<u64>();
+        let all_bytes = bytes(&expected);
         let path = |entry: &Entry| EntryPath::new(&entry.name).unwrap();
         let takes = |entry: &Entry| {
             let path = path(entry);
@@ -282,6 +310,7 @@ proptest! {
         let is_file = |kind| matches!(kind, EntryKind::File { .. } | EntryKind::Link);
         prop_assert!(expected.0.iter().all(|(entry, _)| is_file(entry.kind)));
         prop_assert_eq!(needed.unseen.entries, (all - expected.0.len()) as u64);
+        prop_assert_eq!(needed.unseen.bytes, all_bytes - bytes(&expected));
         prop_assert_eq!(read(&parts), expected);
     }
 }

@@ -101,6 +101,29 @@ fn definitions_are_found_in_directories_and_projected_volumes() {
 }
 
 #[test]
+fn of_config_maps_that_are_mounted_over_each_other_the_last_one_counts() {
+    let volume = "{name: definitions, configMap: {name: definitions}}";
+    let projected = "{name: definitions, projected: {sources: [{configMap: {name: other}}, \
+                     {configMap: {name: definitions}}]}}";
+    let other = "---\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: other}\ndata:\n  a.yaml: |\n    \
+                 kind: ConfigManagementPlugin\n    metadata: {name: c}\n    \
+                 spec: {generate: {command: [cat]}}\n";
+    let result = migrated(&[], &(TWO.replace(volume, projected) + other));
+    assert_eq!(result.definition("a.yaml")["metadata"]["name"], "a");
+}
+
+#[test]
+fn files_beside_a_definition_stay_where_they_were() {
+    let config = "/home/argocd/cmp-server/config";
+    let file = format!("mountPath: {config}/plugin.yaml, subPath: a.yaml");
+    let text = TWO.replace(&file, &format!("mountPath: {config}"));
+    let result = migrated(&[], &text.replace("  a.yaml: |", "  plugin.yaml: |"));
+    let mounts = result.sidecar()["volumeMounts"].clone();
+    let is_there = |mount: &serde_json::Value| mount["mountPath"] == config;
+    assert!(mounts.as_array().unwrap().iter().any(is_there), "{mounts}");
+}
+
+#[test]
 fn a_config_map_that_is_still_mounted_is_not_to_be_deleted() {
     assert!(
         migrated(&[], TWO)

@@ -106,6 +106,8 @@ fn volumes_that_more_plugins_can_read_are_reported() {
             "volume `data` was not in all sidecars, and all plugins can read /data now: if it has credentials, set emptyDir.medium: Memory",
         ],
     );
+    let shared = [&filled[..], &[("b-mounts", filled[0].1)]].concat();
+    assert!(!told(&shared, &[]).report.contains("not in all sidecars"));
     let claim = "- {name: data, persistentVolumeClaim: {claimName: c}}";
     let (fixed, open) = (mount(", readOnly: true"), mount(""));
     told(&[("a-mounts", &fixed), ("volumes", claim)], &["move them to a Secret"]);

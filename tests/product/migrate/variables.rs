@@ -185,6 +185,14 @@ fn expressed(a: &str, b: &str) -> Migrated {
 }
 
 #[test]
+fn a_secret_whose_keys_another_sidecar_gets_as_variables_is_hidden() {
+    let from = "envFrom: [{secretRef: {name: vault}}]";
+    let hidden = "plugin `b`: spec.sandbox.env hides the secrets of other plugins";
+    told(&[("a", from), ("b", "env: [{name: GREETING, value: x}]")], &[hidden]);
+    assert!(!told(&[("a", from), ("b", from)], &[]).report.contains("secrets of other plugins"));
+}
+
+#[test]
 fn variables_in_paths_of_mounts_follow_them() {
     let env = |value: &str| format!("env: [{{name: C, value: {value}}}]");
     let paths = |result: &Migrated| {

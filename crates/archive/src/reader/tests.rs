@@ -127,6 +127,26 @@ fn extended_headers_set_name_and_size_of_the_next_entry() {
 }
 
 #[test]
+fn a_long_name_of_gnu_replaces_one_of_an_extended_header() {
+    let mut builder = Builder::new(Vec::new());
+    builder.append_pax_extensions([("path", &b"extended"[..])]).unwrap();
+    add(&mut builder, "././@LongLink", EntryType::GNULongName, b"long\0");
+    add(&mut builder, "short", EntryType::Regular, b"");
+    let notes = read_tar(&builder.into_inner().unwrap()).unwrap();
+    assert_eq!(notes.entries[0].0.name, b"long");
+}
+
+#[test]
+fn a_global_header_ends_the_extended_header_before_it() {
+    let mut builder = Builder::new(Vec::new());
+    builder.append_pax_extensions([("path", &b"extended"[..])]).unwrap();
+    add(&mut builder, "global", EntryType::XGlobalHeader, b"");
+    add(&mut builder, "name", EntryType::Regular, b"");
+    let notes = read_tar(&builder.into_inner().unwrap()).unwrap();
+    assert_eq!(notes.entries[0].0.name, b"name");
+}
+
+#[test]
 fn the_end_marker_is_optional_and_data_after_it_are_ignored() {
     let tar = sample();
     let bare = &tar[..tar.len() - 1024];

@@ -191,9 +191,9 @@ mod tests {
 
     #[test]
     fn a_credential_in_an_endless_line_is_masked_at_every_split() {
+        let head = "-".repeat(MAX_PENDING - MAX_LENGTH);
         for before in 0..40 {
-            let head = "-".repeat(MAX_PENDING - MAX_LENGTH - before);
-            let tail = "=".repeat(2 * MAX_LENGTH);
+            let tail = "=".repeat(MAX_LENGTH - before);
             let text = said([&*head, "hunter22hunter22", &*tail]);
             assert_eq!(text, format!("{head}***{tail}"), "{before}");
         }
@@ -218,6 +218,14 @@ mod tests {
             stderr.push(&[b'\n'; 10_000]);
             assert!(stderr.late.kept.len() <= 2 * MAX_LATE);
         }
+    }
+
+    #[test]
+    fn a_long_line_is_cut_off_in_the_log() {
+        let mut lines = LogLines::default();
+        lines.push(&[b'x'; MAX_LINE - 1]);
+        lines.push(b"yz");
+        assert!(lines.partial.len() == MAX_LINE && lines.partial.ends_with(b"xy"));
     }
 
     #[test]

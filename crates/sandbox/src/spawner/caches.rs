@@ -293,6 +293,19 @@ mod tests {
     }
 
     #[test]
+    fn a_cache_gets_its_mode_back_and_one_of_another_group_is_refused() {
+        let work = tempfile::tempdir().unwrap();
+        let path = work.path().join("cache");
+        make(&path, OWNER_MODE, None).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
+        make(&path, OWNER_MODE, None).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, OWNER_MODE);
+        let other = Gid::from_raw(fs::metadata(&path).unwrap().gid() + 1);
+        let refused = make(&path, OWNER_MODE, Some(other));
+        assert!(matches!(refused, Err(NoCache::Foreign { .. })), "{refused:?}");
+    }
+
+    #[test]
     fn many_requests_measure_a_cache_once() {
         let shared =
             |owner: &str| SharedCaches { group: None, directory: owner.into(), names: Vec::new() };

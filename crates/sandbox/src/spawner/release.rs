@@ -181,6 +181,15 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_that_is_not_empty_after_all_is_emptied_again() {
+        let now = Instant::now();
+        let (mut release, _) = Release::begin(now, Duration::ZERO, true);
+        assert_eq!(release.ended(now, Remaining::Nothing), ReleaseStep::Free);
+        let ReleaseStep::Wait(until) = release.ended(now, Remaining::Files) else { panic!() };
+        assert_eq!(release.waited(until), ReleaseStep::End);
+    }
+
+    #[test]
     fn a_quarantine_begins_once() {
         let (mut release, _) = Release::begin(Instant::now(), GRACE, true);
         assert!(release.quarantine() && !release.quarantine() && release.is_quarantined());

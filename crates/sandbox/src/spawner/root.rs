@@ -204,6 +204,7 @@ fn settle(file: &File, mode: u32, owner: Option<u32>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::skip::lacks_root;
 
     #[test]
     fn a_work_directory_is_locked_by_one_supervisor() {
@@ -265,6 +266,19 @@ mod tests {
         std::os::unix::fs::symlink(directory.path(), &root.path).unwrap();
         let error = root.renew().unwrap_err().to_string();
         assert!(error.contains(&root.path.display().to_string()), "{error}");
+    }
+
+    #[test]
+    fn a_directory_that_another_user_created_again_is_refused() {
+        if lacks_root() {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let mut root = WorkspaceRoot::make(directory.path(), None).unwrap();
+        fs::remove_dir(&root.path).unwrap();
+        fs::create_dir(&root.path).unwrap();
+        std::os::unix::fs::chown(&root.path, Some(1), None).unwrap();
+        assert!(matches!(root.renew(), Err(NoWorkspaceRoot::Foreign { uid: 1, .. })));
     }
 
     #[test]

@@ -272,6 +272,33 @@ mod tests {
     }
 
     #[test]
+    fn hidden_memory_and_buffers_end_with_the_processes() {
+        let mut tally = Tally::default();
+        tally.surveyed(Some(&Row { sockets: Some(MIB), ..row(MIB, 0, 1) }), TICK);
+        tally.measured(Gauge { plain: MIB, memory: 3 * MIB, ..Gauge::default() });
+        tally.surveyed(None, TICK);
+        assert_eq!(tally.memory(), 0);
+    }
+
+    #[test]
+    fn a_request_is_near_when_it_seems_to_have_exceeded_a_limit_or_may_have() {
+        let (memory, disk, files) = (Some(10 * MIB), Some(10 * MIB), Some(10));
+        let limits = RequestLimits { memory, disk, files, ..RequestLimits::default() };
+        let mut tally = Tally::default();
+        tally.surveyed(Some(&row(9 * MIB, 0, 1)), TICK);
+        tally.volume_grew(Volume { bytes: 4 * MIB, inodes: 4 });
+        assert!(!tally.is_near(&limits));
+        let mut written = tally;
+        written.volume_grew(Volume { bytes: MIB, inodes: 0 });
+        assert!(written.is_near(&limits));
+        let mut created = tally;
+        created.volume_grew(Volume { bytes: 0, inodes: 1 });
+        assert!(created.is_near(&limits));
+        tally.surveyed(Some(&row(11 * MIB, 0, 1)), TICK);
+        assert!(tally.is_near(&limits));
+    }
+
+    #[test]
     fn connections_that_an_earlier_request_has_left_do_not_count() {
         let mut tally = Tally::default();
         let passes = [(5, 5, 0), (7, 6, 2), (2, 1, 1), (7, 6, 6)];

@@ -185,6 +185,66 @@ fn a_plugin_whose_requests_are_large_is_expected_to_stay_so() {
 }
 
 #[test]
+fn a_plugin_is_expected_to_use_at_most_a_quarter() {
+    let mut stage = Stage::new(memory_for(16), &["a", "b"]);
+    let large = stage.ask("a").unwrap();
+    stage.measure(400 * MIB);
+    stage.end(large);
+    for _ in 0..4 {
+        stage.ask("a").unwrap();
+    }
+    assert_eq!(stage.of("a"), 3);
+}
+
+#[test]
+fn the_most_that_a_request_has_used_at_a_time_counts_for_the_next() {
+    let mut stage = Stage::new(memory_for(16), &["a"]);
+    let request = stage.ask("a").unwrap();
+    stage.measure(90 * MIB);
+    stage.measure(MIB);
+    stage.end(request);
+    assert_eq!(stage.schedule.expected(Class::Generate, &name("a")).memory, 90 * MIB);
+}
+
+#[test]
+fn discovery_does_not_change_what_a_plugin_is_expected_to_use() {
+    let (mut stage, plugin) = (Stage::new(memory_for(16), &["a"]), &name("a"));
+    let ask = Ask { class: Class::Discover, plugin, unread: 0 };
+    let ticket = stage.schedule.enter(&ask, 0).unwrap();
+    stage.schedule.admit();
+    stage.schedule.bind(ticket, 1);
+    stage.schedule.measure(|_| Some(Charge { memory: 90 * MIB, processes: 2 }));
+    stage.schedule.leave(Class::Discover, plugin, ticket);
+    assert_eq!(stage.schedule.expected(Class::Generate, plugin), Charge::FLOOR);
+}
+
+#[test]
+fn discovery_keeps_its_part_of_the_memory_whatever_others_use() {
+    let (mut stage, plugin) = (Stage::new(memory_for(32), &["a"]), &name("a"));
+    while stage.running.len() < 32 {
+        stage.ask("a").unwrap();
+    }
+    stage.measure(100 * MIB);
+    for _ in 0..4 {
+        stage.schedule.enter(&Ask { class: Class::Discover, plugin, unread: 0 }, 0).unwrap();
+    }
+    assert_eq!(stage.schedule.admit().len(), 4);
+}
+
+#[test]
+fn the_first_request_of_a_plugin_needs_processes_that_others_do_not_use() {
+    let total = Charge { memory: 1 << 40, processes: 20 };
+    for (processes, is_admitted) in [(12, 1), (13, 0)] {
+        let mut stage = Stage::new(Capacity { total, ..capacity(9) }, &["a", "b"]);
+        stage.ask("a").unwrap();
+        stage.measure(MIB);
+        stage.schedule.measure(|_| Some(Charge { memory: MIB, processes }));
+        stage.ask("b").unwrap();
+        assert_eq!(stage.of("b"), is_admitted, "{processes} processes");
+    }
+}
+
+#[test]
 fn discovery_has_its_own_places_and_part_of_the_memory() {
     let mut stage = Stage::new(memory_for(8), &["a"]);
     for _ in 0..8 {

@@ -8,6 +8,16 @@ fn hidden(port: u16) -> Denial {
     Denial::Connect { port: Some(port), is_certain: false }
 }
 
+#[test]
+fn what_a_server_denies_is_not_denied_by_the_sandbox() {
+    for line in [
+        "remote: fatal: cannot open /srv/git/x: Permission denied",
+        "/usr/bin/ssh: git@github.com: Permission denied (publickey).",
+    ] {
+        assert_eq!(denials(line), [], "{line}");
+    }
+}
+
 /// Lines that real programs wrote in this sandbox.
 #[test]
 fn refused_connections_are_found_with_their_ports() {

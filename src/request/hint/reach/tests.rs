@@ -42,6 +42,13 @@ fn a_program_that_leads_to_a_closed_path_names_it() {
 }
 
 #[test]
+fn a_home_that_is_only_closed_is_not_said_to_be_hidden() {
+    let text = "cat: /root/x: No such file or directory";
+    assert!(refusal_in(true, text).starts_with("the sandbox hides"));
+    assert_eq!(refusal_in(false, text), "");
+}
+
+#[test]
 fn a_refused_port_is_named_with_its_key() {
     for text in [
         "dial tcp 10.0.0.1:3128: connect: permission denied",

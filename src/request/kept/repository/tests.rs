@@ -78,6 +78,24 @@ async fn a_request_waits_for_the_one_that_unpacks_its_archive_and_for_no_other()
 }
 
 #[tokio::test(start_paused = true)]
+async fn repositories_with_and_without_the_modes_of_files_are_two() {
+    let shelf = shelf(8, true);
+    let _first = ask(&shelf, READ_ONLY, header('a', LEAST)).await;
+    let preserved = format!("{READ_ONLY}, preserveFileMode: true");
+    assert!(matches!(ask(&shelf, &preserved, header('a', LEAST)).await, Repository::New(_)));
+}
+
+#[tokio::test]
+async fn an_archive_without_space_is_not_tried_again_at_once() {
+    let shelf = shelf(8, true);
+    let Repository::New(turn) = ask(&shelf, READ_ONLY, header('a', LEAST)).await else { panic!() };
+    let unpacked = Unpacked { files: 1, bytes: 0, left_out: 0, dangling: None };
+    assert!(turn.space(&unpacked).is_none(), "a file takes space even if it is empty");
+    drop(turn);
+    assert!(matches!(ask(&shelf, READ_ONLY, header('a', LEAST)).await, Repository::Own));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_client_delays_others_only_briefly() {
     let shelf = shelf(8, true);
     let _first = ask(&shelf, READ_ONLY, header('a', LEAST)).await;

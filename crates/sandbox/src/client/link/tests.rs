@@ -14,6 +14,7 @@ use crate::{
     wire::{
         message::{LeaseOrder, OrderKind, ReleaseOrder},
         tier::Tier,
+        usage::{LeaseUsage, UsageReport},
     },
 };
 
@@ -207,6 +208,17 @@ async fn an_order_that_cannot_be_sent_fails_its_own_request() {
     let told = leased.await.unwrap().unwrap_err().to_string();
     assert!(told.contains("order cannot be sent to the spawner: No buffer"), "{told}");
     assert_eq!(next.unexpected_end().await.to_string(), told);
+}
+
+#[tokio::test]
+async fn nothing_of_a_released_request_is_kept() {
+    let (driver, _orders, _spawner) = driver();
+    let leases = vec![LeaseUsage { lease: 7, memory: 1, ..LeaseUsage::default() }];
+    driver.consumption.send_modify(|all| all.update(&UsageReport { leases }));
+    driver.waiting.lock().unwrap().limits.insert(7, oneshot::channel().0);
+    driver.released(Released { lease: 7 });
+    assert!(driver.waiting.lock().unwrap().limits.is_empty());
+    assert!(driver.consumption.borrow().of(7).is_none());
 }
 
 #[tokio::test]
