@@ -7,6 +7,7 @@ use std::{
     thread,
 };
 
+use cmp_procfs::Fields;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
@@ -192,5 +193,26 @@ fn a_stopped_killer_takes_no_lease_away() {
         });
         eventually(&format!("{tier}: the end of the lease"), || sleeper(&stays).is_none());
         eventually("no killer", || children(spawner, &["cmp-ender"]).is_empty());
+    }
+}
+
+/// The kernel kills guards last when memory is short, but it does.
+#[test]
+fn what_a_killed_guard_leaves_is_killed() {
+    for tier in tiers().into_iter().filter(|tier| ["landlock", "none"].contains(tier)) {
+        let (stays, runs) = (unique(300), unique(60));
+        let script = format!("(setsid sleep {stays} > /dev/null 2>&1 &); exec sleep {runs}");
+        let bench = Bench::new("", &script);
+        let _server = bench.serve(tier, &[]);
+        thread::scope(|scope| {
+            let asked = scope.spawn(|| bench.ask("tried", &[]));
+            eventually("both", || sleeper(&runs).is_some() && sleeper(&stays).is_some());
+            let command = sleeper(&runs).unwrap().as_raw_nonzero();
+            let status = Fields::status(command.get().cast_unsigned()).unwrap();
+            let guard = status.id("PPid").unwrap().cast_signed();
+            kill_process(Pid::from_raw(guard).unwrap(), Signal::KILL).unwrap();
+            assert!(!asked.join().unwrap().error().is_empty(), "{tier}");
+        });
+        eventually(&format!("{tier}: the end of all"), || sleeper(&stays).is_none());
     }
 }

@@ -5,9 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::sys::{
-    signal::{self, Signal},
-    wait::{Id, WaitPidFlag, WaitStatus, waitid},
+use nix::{
+    sys::{
+        signal::{self, Signal},
+        wait::{Id, WaitPidFlag, WaitStatus, waitid},
+    },
+    unistd::Pid,
 };
 
 use super::{Leases, measure::RunningMeter};
@@ -74,7 +77,10 @@ impl Leases {
     pub(in crate::spawner) fn reaped(&mut self, reaped: Reaped) {
         let now = Instant::now();
         match self.children.remove(&reaped.pid) {
-            Some(ChildRole::Worker { slot, job }) => self.worker_ended(slot, job, reaped),
+            Some(ChildRole::Worker { slot, job }) => {
+                self.kill_strangers();
+                self.worker_ended(slot, job, reaped);
+            }
             Some(ChildRole::Sweeper { slot }) => {
                 if reaped.status != 0 {
                     let why = "leftover processes of an earlier command cannot be killed";
@@ -100,8 +106,32 @@ impl Leases {
             }
             None if self.is_census(reaped.pid) => {}
             // A tenant's orphan; the spawner adopted it as the nearest subreaper.
-            None => self.orphans.all += 1,
+            None => {
+                self.orphans.all += 1;
+                self.kill_strangers();
+            }
         }
+    }
+
+    /// Kills the processes of a guard that was killed itself: the spawner adopts them, and
+    /// nobody else would end them. Their own children are adopted next.
+    fn kill_strangers(&self) {
+        if self.prepared.tier.has_own_uids() {
+            return;
+        }
+        for pid in cmp_procfs::children().into_iter().map(Pid::from_raw) {
+            if !self.knows(pid) {
+                // It stays a child until it is waited for, so the number is its own.
+                let _ = signal::kill(pid, Signal::SIGKILL);
+            }
+        }
+    }
+
+    fn knows(&self, child: Pid) -> bool {
+        self.children.contains_key(&child)
+            || self.reserve.has(child)
+            || self.cleaner.is(child)
+            || self.is_census(child)
     }
 
     /// Lets children that were stopped continue: a stopped ender or killer would block its
