@@ -37,16 +37,12 @@ pub fn announce(
 ) -> Result<Vec<Announcement>, InvalidAnnouncements> {
     let printed = dynamic.map_or_else(|| Ok(Vec::new()), read_announcements);
     let printed = printed.map_err(InvalidAnnouncements::Output)?;
-    let named = |list, announcements: &[Option<Announcement>]| {
-        let numbered = announcements.iter().enumerate();
-        let present = numbered.map(|(index, announcement)| {
-            announcement.clone().ok_or(InvalidAnnouncements::Null { list, index })
-        });
-        present.collect::<Result<Vec<_>, _>>()
+    let named = |list, (index, announcement): (usize, Option<Announcement>)| {
+        announcement.ok_or(InvalidAnnouncements::Null { list, index })
     };
-    let mut all = named("dynamic", &printed)?;
-    all.extend(named("static", fixed)?);
-    Ok(all)
+    let dynamic = printed.into_iter().enumerate().map(|numbered| named("dynamic", numbered));
+    let fixed = fixed.iter().cloned().enumerate().map(|numbered| named("static", numbered));
+    dynamic.chain(fixed).collect()
 }
 
 #[cfg(test)]

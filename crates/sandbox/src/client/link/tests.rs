@@ -151,6 +151,33 @@ fn with_slow_releases() -> (Link, mpsc::Receiver<(u64, bool)>, JoinSet<SpawnerGo
 }
 
 #[tokio::test]
+async fn a_command_that_has_begun_gets_the_time_to_end_of_its_bounds() {
+    let (control, theirs) = channel::packet_pair().unwrap();
+    let (link, driver) = Link::new(Spawner { control, abilities: abilities(1) }).unwrap();
+    let grace = thread::spawn(move || {
+        loop {
+            match channel::receive::<Order>(&theirs).unwrap().unwrap().0.what {
+                Some(OrderKind::Lease(LeaseOrder { ticket, .. })) => {
+                    let leased = SpawnerEvent::Leased(Leased { ticket, ..Leased::default() });
+                    channel::send(&theirs, &SpawnerReport::from(leased), &[]).unwrap();
+                }
+                Some(OrderKind::Release(order)) => return order.grace_ms,
+                _ => {}
+            }
+        }
+    });
+    let mut drivers = JoinSet::new();
+    drivers.spawn(driver);
+    let stop_grace = Some(Duration::from_mins(7));
+    let bounds = Bounds { stop_grace, ..Bounds::default() };
+    let mut lease = link.lease(bounds, None).await.unwrap();
+    lease.begin();
+    drop((lease, link));
+    drivers.join_next().await.unwrap().unwrap();
+    assert_eq!(grace.join().unwrap(), 7 * 60 * 1000);
+}
+
+#[tokio::test]
 async fn a_repository_outlives_every_process_that_may_read_it() {
     let (link, mut heard, _driver) = with_slow_releases();
     let holder = link.lease(Bounds::default(), None).await.unwrap();
