@@ -48,13 +48,17 @@ pub(super) fn log(abilities: &Abilities) {
     if *unlimited {
         warn!("this kernel does not enforce limits of processes: --max-processes has no effect");
     }
-    if refuses_moves(*landlock) {
+    warn_of_limits(*tier, *landlock);
+}
+
+fn warn_of_limits(tier: Tier, landlock: i32) {
+    if refuses_moves(landlock) {
         warn!(
             "this kernel has the first version of Landlock: commands cannot rename or link files to \
              another directory; Linux 5.19 or newer lets them"
         );
     }
-    if *tier == Tier::None {
+    if tier == Tier::None {
         warn!("requests are not isolated: all plugins can read each other's files");
     }
 }

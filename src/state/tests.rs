@@ -60,12 +60,12 @@ fn each_plugin_has_one_state_with_its_file_and_reason() {
 fn a_plugin_whose_program_cannot_run_is_not_up_even_if_it_is_stale() {
     let mut state = state();
     let name = |plugin: &Plugin| plugin.name.clone().zip(Some(plugin.state));
-    let stale: Vec<_> = state.plugins().iter().filter_map(name).collect();
-    let (stale, _) = stale.into_iter().find(|(_, state)| *state == PluginState::Stale).unwrap();
+    let before: Vec<_> = state.plugins().iter().filter_map(name).collect();
+    let (plugin, _) = before.into_iter().find(|(_, state)| *state == PluginState::Stale).unwrap();
     let reasons = vec!["x".to_owned()];
-    state.unusable.insert(PluginName::new(&stale, "").unwrap(), reasons);
+    state.unusable.insert(PluginName::new(&plugin, "").unwrap(), reasons);
     let found: Vec<_> = state.plugins().iter().filter_map(name).collect();
-    assert!(found.contains(&(stale, PluginState::Unusable)), "{found:?}");
+    assert!(found.contains(&(plugin, PluginState::Unusable)), "{found:?}");
 }
 
 #[test]

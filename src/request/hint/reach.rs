@@ -269,7 +269,7 @@ fn leads(program: &Path, closed: &Path) -> String {
     )
 }
 
-/// Where a command can write instead of a path.
+/// The places that a command can write to instead of a path.
 fn instead(path: &Path) -> &'static str {
     if is_temporary(path) { "for temporary files, use $TMPDIR" } else { WRITABLE }
 }
