@@ -9,6 +9,7 @@
 mod ask_pass;
 mod beneath;
 mod canary;
+mod contents;
 mod environment;
 mod groups;
 mod guard;

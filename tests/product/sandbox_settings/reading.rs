@@ -241,6 +241,40 @@ fn a_single_key_that_only_root_may_read_is_copied_or_an_error() {
     }
 }
 
+/// The answer of a plugin that counts the keys of a Secret with so many that only root may
+/// read, and one in a subdirectory.
+fn counted(keys: usize) -> Rendered {
+    let (bench, path) = own(Path::to_owned, |data| {
+        fs::create_dir_all(data.join("..1/sub")).unwrap();
+        symlink("..1", data.join("..data")).unwrap();
+        symlink("..data/sub", data.join("sub")).unwrap();
+        let names = (0..keys).map(|key| format!("k{key}"));
+        for name in names.chain(["sub/id".to_owned()]) {
+            let key = data.join("..1").join(&name);
+            fs::write(&key, "told\n").unwrap();
+            fs::set_permissions(&key, fs::Permissions::from_mode(0o400)).unwrap();
+            if name != "sub/id" {
+                symlink(Path::new("..data").join(&name), data.join(&name)).unwrap();
+            }
+        }
+    });
+    let script = format!("cd {}; echo \"data: '$(cat k* sub/id | grep -c told)'\"", path.display());
+    bench.add("tried", &reading(&path), &script);
+    bench.render("namespaces", &[])
+}
+
+#[test]
+fn a_secret_is_copied_whole_or_the_request_fails() {
+    if !tiers().contains(&"namespaces") {
+        return;
+    }
+    let whole = counted(200);
+    assert_eq!(whole.value("data"), "201", "{}", whole.stderr);
+    let refused = counted(1024);
+    let reason = "it has more than 1024 files and directories: set defaultMode: 0444";
+    assert!(refused.error().contains(reason), "{}", refused.stderr);
+}
+
 #[test]
 fn a_file_that_only_root_may_read_is_an_error_if_there_are_no_namespaces() {
     if !tiers().contains(&"uid") {

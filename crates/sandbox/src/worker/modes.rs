@@ -3,12 +3,14 @@
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
-    fs::{self, DirEntry, Metadata, ReadDir},
+    fs::{self, Metadata},
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
 use rustix::process::{Gid, getgroups};
+
+use super::contents::{Contents, Entry, Kind};
 
 /// Permission bits for others.
 const READ: u32 = 0o4;
@@ -16,12 +18,6 @@ const ENTER: u32 = 0o1;
 
 /// Distance of the same bits for the group.
 const GROUP: u32 = 3;
-
-/// The link to the current files in a volume of a Secret or ConfigMap.
-const VOLUME: &str = "..data";
-
-/// Most files of a directory to examine. Secrets have fewer.
-const MAX_FILES: usize = 64;
 
 /// A file or directory that only its owner and group may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,23 +76,33 @@ pub(super) fn closed(path: &Path, reader: &Reader) -> Option<ClosedFile> {
 /// The mode that keeps `reader` from reading a path or a file in it, without regard to the
 /// directories above. A directory is closed if all its files are. One file is enough in a
 /// Secret, where a tool may go on without a key that it cannot read.
+///
+/// Of very many entries, only the first are seen. If one of these is open, not all are
+/// closed. If all of these are closed, the others count as closed: the request is refused
+/// then, in each tier, because a copy is never a part.
 pub(super) fn itself(path: &Path, reader: &Reader) -> Option<ClosedFile> {
     if !fs::metadata(path).ok()?.is_dir() {
         return one(path, reader, READ);
     }
     one(path, reader, READ | ENTER).or_else(|| {
-        let files = files(path);
-        let mut closed = files.iter().filter_map(|path| one(path, reader, READ));
-        let first = closed.next()?;
-        (closed.count() + 1 == files.len() || is_flat_volume(path, files.len())).then_some(first)
+        let contents = Contents::of(path).ok()?;
+        let is_volume = contents.is_volume();
+        let files = contents.flatten().filter(|entry| entry.kind == Kind::File);
+        let mut closed = files.map(|file| inner(path, &file.path, reader));
+        if is_volume {
+            return closed.flatten().next();
+        }
+        let first = closed.next()??;
+        closed.all(|closed| closed.is_some()).then_some(first)
     })
 }
 
-/// True for a volume of a Secret or ConfigMap that has only `files`: a copy of these is
-/// complete.
-fn is_flat_volume(path: &Path, files: usize) -> bool {
-    let is_volume = fs::symlink_metadata(path.join(VOLUME)).is_ok();
-    is_volume && fs::read_dir(path).is_ok_and(|entries| visible(entries).count() == files)
+/// The mode that keeps `reader` from reading a file in a directory: its own, or that of a
+/// directory between them.
+fn inner(top: &Path, file: &Path, reader: &Reader) -> Option<ClosedFile> {
+    let between = file.ancestors().skip(1).take_while(|above| *above != top);
+    let closed = between.filter_map(|above| one(above, reader, ENTER)).last();
+    closed.or_else(|| one(file, reader, READ))
 }
 
 /// The groups that a user needs to read a path without links and the files in it:
@@ -105,12 +111,15 @@ pub(super) fn groups(path: &Path, user: u32) -> BTreeSet<u32> {
     let user = Reader::alone(user);
     let is_directory = fs::metadata(path).is_ok_and(|about| about.is_dir());
     let needed = if is_directory { READ | ENTER } else { READ };
-    let own = one(path, &user, needed).map(|file| (file, needed));
-    let above =
-        path.ancestors().skip(1).filter_map(|above| Some((one(above, &user, ENTER)?, ENTER)));
-    let inner = if is_directory { files(path) } else { Vec::new() };
-    let inner = inner.iter().filter_map(|path| Some((one(path, &user, READ)?, READ)));
-    let closed = own.into_iter().chain(above).chain(inner);
+    let above = path.ancestors().skip(1).map(|above| (above.to_owned(), ENTER));
+    let contents = is_directory.then(|| Contents::of(path).ok()).flatten();
+    let inner = contents.into_iter().flatten().flatten().filter_map(|entry| match entry {
+        Entry { path, kind: Kind::File } => Some((path, READ)),
+        Entry { path, kind: Kind::Directory } => Some((path, READ | ENTER)),
+        Entry { kind: Kind::Link, .. } => None,
+    });
+    let all = above.chain([(path.to_owned(), needed)]).chain(inner);
+    let closed = all.filter_map(|(path, needed)| Some((one(&path, &user, needed)?, needed)));
     let opened = closed.filter(|(file, needed)| file.mode >> GROUP & needed == *needed);
     opened.map(|(file, _)| file.gid).collect()
 }
@@ -118,18 +127,6 @@ pub(super) fn groups(path: &Path, user: u32) -> BTreeSet<u32> {
 /// True for names that begin with two dots, which are a mounted volume's own.
 pub(super) fn is_reserved(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"..")
-}
-
-/// The regular files of a directory, links followed.
-pub(super) fn files(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flat_map(visible);
-    let paths = entries.map(|entry| entry.path());
-    paths.filter(|path| path.is_file()).take(MAX_FILES).collect()
-}
-
-/// The entries that are not a mounted volume's own.
-fn visible(entries: ReadDir) -> impl Iterator<Item = DirEntry> {
-    entries.flatten().filter(|entry| !is_reserved(&entry.file_name()))
 }
 
 fn one(path: &Path, reader: &Reader, needed: u32) -> Option<ClosedFile> {
@@ -152,7 +149,7 @@ fn one(path: &Path, reader: &Reader, needed: u32) -> Option<ClosedFile> {
 mod tests {
     use std::{fs::Permissions, os::unix::fs::symlink};
 
-    use super::*;
+    use super::{super::contents::CURRENT, *};
 
     /// No UID of a process.
     const USER: u32 = 60_706;
@@ -196,19 +193,64 @@ mod tests {
     }
 
     #[test]
-    fn one_closed_file_closes_a_volume_without_subdirectories() {
+    fn one_closed_file_closes_a_volume() {
         let volume = tempfile::tempdir().unwrap();
         mode(volume.path(), 0o755);
-        for (name, bits) in [("key", 0o400), ("known_hosts", 0o644)] {
+        for name in ["key", "known_hosts"] {
             fs::write(volume.path().join(name), "").unwrap();
-            mode(&volume.path().join(name), bits);
+            mode(&volume.path().join(name), 0o644);
         }
+        mode(&volume.path().join("key"), 0o400);
         assert_eq!(closed(volume.path(), &alone()), None, "no volume");
-        fs::create_dir(volume.path().join("..1")).unwrap();
-        symlink("..1", volume.path().join(VOLUME)).unwrap();
+        fs::create_dir_all(volume.path().join("..1/more")).unwrap();
+        symlink("..1", volume.path().join(CURRENT)).unwrap();
         assert_eq!(closed(volume.path(), &alone()).unwrap().path, volume.path().join("key"));
-        fs::create_dir(volume.path().join("more")).unwrap();
-        assert_eq!(closed(volume.path(), &alone()), None, "a copy would lose files");
+        mode(&volume.path().join("key"), 0o644);
+        assert_eq!(closed(volume.path(), &alone()), None);
+        symlink("..data/more", volume.path().join("more")).unwrap();
+        let inner = volume.path().join("more/key");
+        fs::write(&inner, "").unwrap();
+        mode(&inner, 0o400);
+        assert_eq!(closed(volume.path(), &alone()).unwrap().path, inner);
+    }
+
+    #[test]
+    fn files_in_subdirectories_count_for_a_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        mode(directory.path(), 0o755);
+        let (sub, inner) = (directory.path().join("sub"), directory.path().join("sub/key"));
+        fs::create_dir(&sub).unwrap();
+        for path in [&directory.path().join("key"), &inner] {
+            fs::write(path, "").unwrap();
+            mode(path, 0o400);
+        }
+        assert!(closed(directory.path(), &alone()).is_some());
+        mode(&inner, 0o444);
+        assert_eq!(closed(directory.path(), &alone()), None);
+        mode(&sub, 0o700);
+        assert!(closed(directory.path(), &alone()).is_some(), "by the directory");
+        let own = fs::metadata(&sub).unwrap().gid();
+        mode(&sub, 0o750);
+        assert_eq!(groups(directory.path(), USER), [own].into());
+    }
+
+    /// More files than were once looked at, in either order of the directory.
+    #[test]
+    fn one_open_file_of_many_opens_a_directory() {
+        for open in [0, 199] {
+            let directory = tempfile::tempdir().unwrap();
+            mode(directory.path(), 0o755);
+            let listed =
+                || fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+            for number in 0..200 {
+                let path = directory.path().join(number.to_string());
+                fs::write(&path, "").unwrap();
+                mode(&path, 0o400);
+            }
+            assert!(closed(directory.path(), &alone()).is_some());
+            mode(&listed().nth(open).unwrap(), 0o444);
+            assert_eq!(closed(directory.path(), &alone()), None);
+        }
     }
 
     #[test]
