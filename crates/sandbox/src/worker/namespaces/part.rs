@@ -8,7 +8,7 @@ use std::{
 
 use nix::mount::MsFlags;
 use rustix::{
-    fs::{CWD, FileType, fstat},
+    fs::{CWD, FileType, StatVfsMountFlags, fstat, fstatvfs},
     mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree},
 };
 
@@ -99,12 +99,81 @@ impl Source {
             make_file(target)?;
         }
         self.put(target)?;
-        remount(target, access)
+        remount(target, access | self.restrictions())
+    }
+
+    /// Options by which the source forbids something, which its owner wanted. In a user
+    /// namespace, the kernel refuses to take them from a mount. Times of access need no
+    /// option: without any, they stay as they are.
+    fn restrictions(&self) -> MsFlags {
+        // A server of files that does not tell may forbid programs.
+        let Ok(about) = fstatvfs(&self.mount) else { return MsFlags::MS_NOEXEC };
+        let kept = [
+            (StatVfsMountFlags::NOEXEC, MsFlags::MS_NOEXEC),
+            (StatVfsMountFlags::RDONLY, MsFlags::MS_RDONLY),
+        ];
+        let present = kept.into_iter().filter(|(told, _)| about.f_flag.contains(*told));
+        present.map(|(_, option)| option).collect()
     }
 
     /// Mounts it at a path that exists.
     pub(super) fn put(&self, target: &Path) -> io::Result<()> {
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         Ok(move_mount(&self.mount, "", CWD, target, flags)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use nix::{
+        mount::mount,
+        sched::{CloneFlags, unshare},
+    };
+    use rustix::fs::statvfs;
+
+    use super::{
+        super::mounts::{propagate, scratch},
+        *,
+    };
+    use crate::skip::lacks_root;
+
+    /// The flags of a mount that was made with these options, when it is mounted again.
+    fn again(options: MsFlags, access: MsFlags) -> StatVfsMountFlags {
+        let directory = tempfile::tempdir().unwrap();
+        let [source, target] = ["source", "target"].map(|name| directory.path().join(name));
+        let found = thread::spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNS).unwrap();
+            propagate("/", MsFlags::MS_PRIVATE).unwrap();
+            fs::create_dir(&source).unwrap();
+            scratch(&source, "size=64k").unwrap();
+            let (nowhere, change) = (None::<&str>, MsFlags::MS_REMOUNT | MsFlags::MS_BIND);
+            mount(nowhere, &source, nowhere, change | options, nowhere).unwrap();
+            Source::open(&source).unwrap().bind(&target, access).unwrap();
+            statvfs(&target).unwrap().f_flag
+        });
+        found.join().unwrap()
+    }
+
+    #[test]
+    fn a_mount_keeps_what_it_forbids() {
+        use StatVfsMountFlags as Told;
+        if lacks_root() {
+            return;
+        }
+        let all = Told::NOEXEC | Told::RDONLY | Told::NOSUID | Told::NODEV | Told::NOATIME;
+        let inert = Told::NOSUID | Told::NODEV;
+        let none = MsFlags::empty();
+        for (options, access, expected) in [
+            (none, none, inert),
+            (none, MsFlags::MS_RDONLY, inert | Told::RDONLY),
+            (MsFlags::MS_NOEXEC, none, inert | Told::NOEXEC),
+            (MsFlags::MS_NOEXEC, MsFlags::MS_RDONLY, inert | Told::NOEXEC | Told::RDONLY),
+            (MsFlags::MS_RDONLY, none, inert | Told::RDONLY),
+            (MsFlags::MS_NOATIME, none, inert | Told::NOATIME),
+        ] {
+            assert_eq!(again(options, access) & all, expected, "{options:?} {access:?}");
+        }
     }
 }
