@@ -278,6 +278,17 @@ fn processes_that_hold_the_output_of_a_command_that_ended_are_measured() {
 }
 
 #[test]
+fn files_in_directories_in_memory_of_its_own_count_for_a_request() {
+    if !tiers().contains(&"namespaces") {
+        return;
+    }
+    let script = "head -c 40M /dev/zero >/tmp/a; head -c 40M /dev/zero >/dev/shm/b; sleep 20";
+    let rendered = Bench::new("  limits: {memory: 64Mi}", script).render("namespaces", &[]);
+    let error = rendered.error();
+    assert!(error.contains("raise the plugin's spec.limits.memory"), "{error}");
+}
+
+#[test]
 fn an_error_names_the_limit_of_files() {
     for tier in tiers() {
         let script = "for i in 1 2 3 4 5 6 7 8 9; do > $TMPDIR/$i; done; sleep 30";

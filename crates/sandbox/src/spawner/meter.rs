@@ -12,6 +12,7 @@ mod identity;
 mod mappings;
 mod processes;
 mod report;
+mod scratch;
 mod totals;
 mod tree;
 
@@ -70,6 +71,8 @@ pub(super) struct Subject<'s> {
     pub(super) earlier: Earlier,
     /// Processes may make themselves unreadable, because no filter prevents it.
     pub(super) may_hide: bool,
+    /// Its `/tmp` and `/dev/shm` are in memory, and no other request's.
+    pub(super) has_own_mounts: bool,
     /// Bytes in buffers of sockets, which the meter cannot see.
     pub(super) buffers: u64,
 }
@@ -120,7 +123,8 @@ fn confirmed(subject: &Subject<'_>, limits: RequestLimits) -> Reading {
 fn measure(subject: &Subject<'_>, limits: RequestLimits) -> Reading {
     let mut totals = Totals::new(limits);
     let Ok(processes) = processes::members(subject) else { return Reading::default() };
-    let open = descriptors::count(subject, &processes, &mut totals);
+    let scratch = scratch::count(subject, &processes, &mut totals);
+    let open = descriptors::count(subject, &processes, scratch, &mut totals);
     mappings::count(subject, &processes, &open, &mut totals);
     processes::add_filters(&processes, &mut totals);
     processes::add_memory(&processes, &mut totals, subject.buffers);

@@ -30,7 +30,7 @@ use nix::{
     unistd::{getppid, setsid},
 };
 
-pub(crate) use self::frame::{Roots, separate_mounts};
+pub(crate) use self::frame::{Roots, SCRATCHES, separate_mounts};
 use self::part::Source;
 use super::{
     Job,

@@ -137,6 +137,7 @@ impl Leases {
             earlier,
             // A tenant must not read its observer, so nobody can.
             may_hide: self.prepared.tier == Tier::None || self.prepared.observes,
+            has_own_mounts: self.prepared.tier == Tier::Namespaces,
             buffers: lease.tally.sockets(),
         };
         let run = RunningMeter { slot, lease: lease.id, began: pass.now, result: result.into() };

@@ -64,14 +64,20 @@ pub(super) struct Open {
 }
 
 /// Counts what is in no directory. Threads may have separate descriptors, so
-/// each thread is read.
-pub(super) fn count(subject: &Subject<'_>, processes: &[Process], totals: &mut Totals) -> Open {
+/// each thread is read. Files on the devices of `scratch` are counted already.
+pub(super) fn count(
+    subject: &Subject<'_>,
+    processes: &[Process],
+    scratch: BTreeSet<u64>,
+    totals: &mut Totals,
+) -> Open {
     let Ok(about) = fstat(subject.root) else {
         totals.blind();
         return Open::default();
     };
     let mut scan = DescriptorScan {
         device: about.st_dev,
+        scratch,
         totals,
         seen: BTreeSet::new(),
         open: Open::default(),
@@ -106,6 +112,7 @@ pub(super) fn count(subject: &Subject<'_>, processes: &[Process], totals: &mut T
 struct DescriptorScan<'t> {
     /// Device of the workspaces.
     device: u64,
+    scratch: BTreeSet<u64>,
     totals: &'t mut Totals,
     /// Devices and inode numbers that were counted.
     seen: BTreeSet<(u64, u64)>,
@@ -224,6 +231,11 @@ impl DescriptorScan<'_> {
     }
 
     fn file(&mut self, path: &str, about: &Metadata) -> Result<(), Excess> {
+        if self.scratch.contains(&about.dev()) {
+            // It is not hidden if it is mapped, too.
+            self.open.files.insert(about.ino());
+            return Ok(());
+        }
         let bytes = BLOCK.saturating_mul(about.blocks());
         if about.dev() != self.device && is_memory(path) {
             self.open.memory.insert(about.ino());
@@ -309,10 +321,12 @@ mod tests {
             since: SystemTime::UNIX_EPOCH,
             earlier: Earlier { since: SystemTime::UNIX_EPOCH, current: BTreeSet::new() },
             may_hide: false,
+            has_own_mounts: false,
             buffers: 0,
         };
         let mut totals = Totals::new(RequestLimits::default());
-        count(&subject, &processes::members(&subject).unwrap(), &mut totals);
+        let processes = processes::members(&subject).unwrap();
+        count(&subject, &processes, BTreeSet::new(), &mut totals);
         totals.reading(0).measurement()
     }
 

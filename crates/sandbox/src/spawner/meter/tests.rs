@@ -64,6 +64,7 @@ impl TestRoot {
             since: SystemTime::UNIX_EPOCH,
             earlier: Earlier { since: SystemTime::UNIX_EPOCH, current: BTreeSet::new() },
             may_hide: false,
+            has_own_mounts: false,
             buffers: 0,
         }
     }

@@ -35,7 +35,10 @@ pub(super) const FRAME: &str = "size=1m,mode=755";
 /// Mode of the directory at which the common frame is mounted.
 const MODE: u32 = 0o700;
 
-/// Options of `/tmp` and `/dev/shm` of a request.
+/// Directories in memory that each request has for itself, relative to its root.
+pub(crate) const SCRATCHES: [&str; 2] = ["tmp", "dev/shm"];
+
+/// Their options.
 const SCRATCH: &str = "size=64m,nr_inodes=10k,mode=1777";
 
 /// Directories that each request has for itself.
@@ -138,8 +141,9 @@ impl Roots {
 
     /// Mounts the directories that each request has for itself.
     fn separate(&self) -> io::Result<()> {
-        scratch(Path::new("tmp"), SCRATCH)?;
-        scratch(Path::new("dev/shm"), SCRATCH)?;
+        for directory in SCRATCHES {
+            scratch(Path::new(directory), SCRATCH)?;
+        }
         let proc = Path::new("proc");
         mount(Some("proc"), proc, Some("proc"), inert(), None::<&str>)?;
         self.masks.apply(proc)
