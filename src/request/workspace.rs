@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use cmp_sandbox::{Command, ExceededLimit, Output, Room, Termination};
+use cmp_sandbox::{Command, ExceededLimit, NotRun, Output, Room, Termination};
 use tracing::{Instrument, warn};
 
 use super::{
@@ -139,11 +139,18 @@ impl Workspace {
         let ordered = context.deadline.limit(self.checkout.lease.order(command)).await;
         let ordered = ordered.map_err(RunError::from)?.map_err(RunError::from)?;
         self.begin(phase, context).await?;
-        let Checkout { lease, defaults, .. } = &mut self.checkout;
+        let Checkout { lease, defaults, repository, .. } = &mut self.checkout;
         let clock = CommandClock::start(defaults.timeout, context);
         let output = lease.run(ordered, clock.instant).await;
         let (bounds, unpacked) = (lease.bounds(), context.progress.unpacked.as_ref());
-        let not_run = |error| RunError::not_run(error, bounds, unpacked, defaults);
+        let not_run = |error| {
+            if let (NotRun::Unconfined(reason), Some(shared)) = (&error, repository)
+                && reason.is_of_lost_files()
+            {
+                shared.forget();
+            }
+            RunError::not_run(error, bounds, unpacked, defaults)
+        };
         Ok((clock, output.map_err(not_run)?))
     }
 

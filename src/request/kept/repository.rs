@@ -5,6 +5,7 @@
 //! nobody can change them.
 
 use std::{
+    ptr,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -14,6 +15,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, watch},
     time::{Instant, timeout_at},
 };
+use tracing::warn;
 
 use super::{ArchiveMemory, KeptArchives, LEAST, Seen, Table, is_recent};
 use crate::{
@@ -75,6 +77,8 @@ enum Found {
 /// A repository that requests read.
 #[derive(Debug)]
 pub(in crate::request) struct KeptRepository {
+    shelf: KeptArchives,
+    key: RepositoryKey,
     files: SharedRepository,
     unpacked: Unpacked,
     _space: Space,
@@ -211,8 +215,14 @@ impl Turn {
         unpacked: Unpacked,
         space: Space,
     ) -> Arc<KeptRepository> {
-        let kept = Arc::new(KeptRepository { files, unpacked, _space: space });
         let most = self.shelf.most_repositories();
+        let kept = Arc::new(KeptRepository {
+            shelf: self.shelf.clone(),
+            key: self.key,
+            files,
+            unpacked,
+            _space: space,
+        });
         let mut table = self.shelf.table();
         if table.has_place(most) {
             table.repositories.put(self.key, (Arc::clone(&kept), Instant::now()));
@@ -266,6 +276,18 @@ impl KeptRepository {
     /// The files, for the bounds of a lease that reads them.
     pub(in crate::request) fn files(&self) -> SharedRepository {
         self.files.clone()
+    }
+
+    /// Lets no later request read the files, because they are gone: the next one unpacks
+    /// the archive again. What another request has kept meanwhile stays.
+    pub(in crate::request) fn forget(&self) {
+        let mut table = self.shelf.table();
+        let kept = table.repositories.peek(&self.key);
+        if kept.is_some_and(|(kept, _)| ptr::eq(Arc::as_ptr(kept), self)) {
+            table.repositories.pop(&self.key);
+            drop(table);
+            warn!("the files of a shared repository are gone: the next request unpacks them again");
+        }
     }
 
     /// Their number and size.

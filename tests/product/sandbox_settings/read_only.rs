@@ -13,6 +13,7 @@ use rustix::fs::OFlags;
 use serde_json::Value;
 
 use crate::{
+    reload::server::remove_at_once,
     sandbox_settings::bench::{Bench, Rendered, Server, isolating_tiers},
     waiting::retry,
 };
@@ -249,6 +250,24 @@ fn modes_that_are_preserved_let_readers_do_what_the_owner_may() {
             has_own_uids(tier),
             "{tier}"
         );
+    }
+}
+
+/// A person or a program may remove what is in the work directory.
+#[test]
+fn files_that_were_removed_are_unpacked_again_for_the_next_request() {
+    for tier in isolating_tiers().filter(|tier| has_own_uids(tier)) {
+        let script = "echo 'kind: A'; echo \"at: '$PWD'\"; echo \"x: '$(cat x)'\"";
+        let (bench, mut server) = serve(tier, script, NOISE);
+        let first = ask(&bench).pop().unwrap().value("at");
+        remove_at_once(Path::new(&first).parent().unwrap());
+        let error = bench.ask("tried", &[]).error().to_owned();
+        assert!(error.contains("could not open the repository: No such file"), "{tier}: {error}");
+        let again = ask(&bench);
+        assert!(again.iter().all(|one| one.value("x") == "x"), "{tier}");
+        assert_eq!(again[0].value("at"), again[1].value("at"), "{tier}");
+        let log = server.last_log();
+        assert_eq!(log.matches("files of a shared repository are gone").count(), 1, "{log}");
     }
 }
 

@@ -52,6 +52,12 @@ impl Unconfined {
         [Errno::ENOSPC, Errno::EDQUOT].iter().any(|errno| *errno as i32 == self.errno)
     }
 
+    /// True if files that the worker needs are gone or cannot be read any more.
+    #[must_use]
+    pub fn is_of_lost_files(&self) -> bool {
+        [Errno::ENOENT, Errno::ESTALE, Errno::EIO].iter().any(|errno| *errno as i32 == self.errno)
+    }
+
     /// True if SIGKILL ended the worker, as the kernel does for lack of memory.
     pub(super) fn is_killed(&self) -> bool {
         self.is_killed
