@@ -1,6 +1,7 @@
 //! Metrics, health, the status page and reload over HTTP.
 
 mod answer;
+mod askers;
 mod connections;
 mod events;
 mod listener;
@@ -8,7 +9,7 @@ mod page;
 mod scrapes;
 mod stream;
 
-use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
@@ -22,12 +23,13 @@ use tokio_util::task::TaskTracker;
 
 use self::{
     answer::{Answer, Encoding},
+    askers::Ends,
     connections::{Connections, Place},
     events::{Live, MAX_LISTENERS},
     page::{Detail, Page},
     stream::WatchedStream,
 };
-pub(crate) use self::{listener::listen, scrapes::Scrapes};
+pub(crate) use self::{askers::Askers, listener::listen, scrapes::Scrapes};
 use crate::{
     accept::AcceptErrors,
     config::LogFilter,
@@ -61,6 +63,7 @@ const STATUS_PAGE: &str = include_str!("admin/status.html");
 pub(crate) struct Admin {
     sources: Sources,
     audience: Audience,
+    askers: Askers,
     reloads: Arc<Semaphore>,
     live: Live,
 }
@@ -97,12 +100,12 @@ pub(crate) struct Sources {
 impl Admin {
     /// Creates the endpoints.
     #[must_use]
-    pub(crate) fn new(mut sources: Sources, audience: Audience) -> Self {
+    pub(crate) fn new(mut sources: Sources, audience: Audience, askers: Askers) -> Self {
         if audience == Audience::Public {
             sources.recent = sources.recent.without_details();
         }
         let reloads = Arc::new(Semaphore::new(MAX_RELOADS));
-        Self { sources, audience, reloads, live: Live::new() }
+        Self { sources, audience, askers, reloads, live: Live::new() }
     }
 
     /// Serves until the runtime ends, because probes need answers while requests
@@ -115,27 +118,33 @@ impl Admin {
                 Ok((stream, peer)) => {
                     errors.accepted();
                     let place = connections.admit().await;
-                    tasks.spawn(self.clone().serve(stream, peer.ip(), place));
+                    tasks.spawn(self.clone().serve(stream, peer, place));
                 }
                 Err(error) => errors.pause(&error).await,
             }
         }
     }
 
-    async fn serve(self, stream: TcpStream, peer: IpAddr, mut place: Place) {
+    async fn serve(self, stream: TcpStream, peer: SocketAddr, mut place: Place) {
+        let Ok(own) = stream.local_addr() else { return };
         let progress = place.progress();
         let service = service_fn(|request: Request<Incoming>| {
-            let page = Page::of(&request, self.audience, peer);
+            let page = Page::of(&request, self.audience, peer.ip());
             let encoding = Encoding::accepted(request.headers());
             let (admin, progress) = (self.clone(), progress.clone());
             async move {
                 if page == Ok(Page::Reload) {
                     progress.works();
                 }
-                let answer = match page {
-                    Ok(Page::SetLogLevel) => admin.set_log_level(request.into_body()).await,
-                    Ok(page) => admin.answer(page, encoding).await,
-                    Err((status, refusal)) => Answer::text(status, refusal),
+                let refusal = match page {
+                    Ok(page) if page.is_order() => admin.askers.refusal(Ends { peer, own }).await,
+                    Ok(_) | Err(_) => None,
+                };
+                let answer = match (page, refusal) {
+                    (Err((status, refusal)), _) => Answer::text(status, refusal),
+                    (Ok(_), Some(refusal)) => Answer::text(StatusCode::FORBIDDEN, refusal),
+                    (Ok(Page::SetLogLevel), None) => admin.set_log_level(request.into_body()).await,
+                    (Ok(page), None) => admin.answer(page, encoding).await,
                 };
                 Ok::<_, Infallible>(answer.encode(encoding))
             }

@@ -270,7 +270,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
         gone = &mut driver => return Err(gone.into()),
         proven = link.try_sandbox(abilities, &socket_dir) => proven?,
     }
-    let listeners = Listeners::open(config)?;
+    let listeners = Listeners::open(config, abilities.tier)?;
     let supervisor = Supervisor::new(binder, state.clone());
     let stop = CancellationToken::new();
     let parts = Parts::new(stop.clone());

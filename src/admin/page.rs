@@ -83,7 +83,7 @@ impl Page {
         audience: Audience,
         peer: IpAddr,
     ) -> Result<Self, Refusal> {
-        let is_order = matches!(self, Self::Reload | Self::SetLogLevel);
+        let is_order = self.is_order();
         let is_near = peer.to_canonical().is_loopback();
         let refusal = match audience {
             Audience::Public if self.is_for_operators() => {
@@ -102,6 +102,11 @@ impl Page {
             Audience::Everybody | Audience::Public | Audience::Operators => return Ok(self),
         };
         Err((StatusCode::FORBIDDEN, refusal))
+    }
+
+    /// True for orders, which change something.
+    pub(super) fn is_order(self) -> bool {
+        matches!(self, Self::Reload | Self::SetLogLevel)
     }
 
     /// True for orders, and for the pages that show what they change or the requests.

@@ -1,11 +1,12 @@
 //! The HTTP servers: one for everybody, or two if operators have an address of their own.
 
+use cmp_sandbox::Tier;
 use tokio::net::TcpListener;
 use tracing::info;
 
 use super::{NotServing, parts::Parts};
 use crate::{
-    admin::{self, Admin, Audience, Sources},
+    admin::{self, Admin, Askers, Audience, Sources},
     config::{Http, Serve},
     settings::{self, Setting},
 };
@@ -14,11 +15,12 @@ use crate::{
 pub(super) struct Listeners {
     usual: Option<TcpListener>,
     operators: Option<TcpListener>,
+    askers: Askers,
 }
 
 impl Listeners {
     /// Call this inside a tokio runtime.
-    pub(super) fn open(config: &Serve) -> Result<Self, NotServing> {
+    pub(super) fn open(config: &Serve, tier: Tier) -> Result<Self, NotServing> {
         let usual = listen(config.http, &settings::HTTP)?;
         let operators = listen(config.admin_http, &settings::ADMIN_HTTP)?;
         for (listener, served) in
@@ -28,7 +30,8 @@ impl Listeners {
                 info!(address = %listener.local_addr()?, "{served}");
             }
         }
-        Ok(Self { usual, operators })
+        let uids = tier.has_own_uids().then(|| config.uid_range.0.clone());
+        Ok(Self { usual, operators, askers: Askers::new(uids) })
     }
 
     /// Serves until the runtime ends. Each server has places and time limits of its own,
@@ -41,7 +44,7 @@ impl Listeners {
             ("http for operators", self.operators, Audience::Operators),
         ] {
             if let Some(listener) = listener {
-                let admin = Admin::new(sources.clone(), audience);
+                let admin = Admin::new(sources.clone(), audience, self.askers.clone());
                 parts.run(name, admin.run(listener, parts.tasks().clone()));
             }
         }

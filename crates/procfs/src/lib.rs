@@ -10,6 +10,7 @@ mod mounts;
 mod netlink;
 mod process;
 mod stat;
+mod tcp;
 
 pub use self::{
     cgroup::{own_cgroup, own_cgroup_file},
@@ -20,4 +21,5 @@ pub use self::{
     netlink::netlink_buffers,
     process::{ChildList, children, descriptor_path, is_gone, pids, threads},
     stat::Stat,
+    tcp::tcp_owner,
 };

@@ -1,11 +1,12 @@
 //! `spec.sandbox.network`.
 
 use std::{
-    net::{TcpListener, UdpSocket},
+    net::{SocketAddr, TcpListener, UdpSocket},
     process::Command,
 };
 
 use crate::{
+    reload::server::{self as http, ANY_PORT},
     sandbox_settings::bench::{Bench, isolating_tiers, tiers},
     skip::skip,
 };
@@ -93,5 +94,40 @@ fn the_port_of_a_proxy_that_the_plugin_sees_is_open() {
         };
         assert_eq!(tried(""), "done", "{tier}");
         assert_eq!(tried("  sandbox: {env: [HOME]}"), "EACCES", "{tier}");
+    }
+}
+
+/// Gives orders over HTTP and prints the answers. It also closes connections at once, so that
+/// nobody owns them any more when the order is read.
+const ORDERS: &str = r#"
+import http.client, os, socket
+port = int(os.environ["ARGOCD_ENV_PORT"])
+def order(method, path):
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection.request(method, path, "off")
+    return connection.getresponse().status
+print("kind: A")
+print("orders: \"%d %d\"" % (order("PUT", "/-/log-level"), order("POST", "/-/reload")))
+for _ in range(50):
+    with socket.create_connection(("127.0.0.1", port)) as left:
+        left.sendall(b"PUT /-/log-level HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\noff")
+"#;
+
+#[test]
+fn requests_may_not_give_orders_over_http() {
+    let tiers = isolating_tiers().filter(|tier| *tier != "landlock");
+    for tier in tiers.filter(|_| has_python()) {
+        let spec = "  sandbox: {network: any}";
+        let bench = Bench::new(spec, &format!("python3 -c '{ORDERS}'"));
+        let server = bench.serve(tier, &["--admin-http", &ANY_PORT.to_string()]);
+        let log = server.says("serving orders and details");
+        let line = log.lines().find(|line| line.contains("serving orders and details")).unwrap();
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let address: SocketAddr = line["address"].as_str().unwrap().parse().unwrap();
+        let rendered = bench.ask("tried", &["--env", &format!("PORT={}", address.port())]);
+        assert_eq!(rendered.value("orders"), "403 403", "{tier}");
+        assert_eq!(http::Server::ask_at(address, "POST", "/-/reload").0, 200, "{tier}");
+        let (status, level) = http::Server::ask_at(address, "GET", "/-/log-level");
+        assert_eq!((status, level.trim()), (200, "info"), "{tier}");
     }
 }
