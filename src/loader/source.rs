@@ -7,6 +7,7 @@ use std::{
     path::Path,
 };
 
+use cmp_sandbox::settled;
 use rustix::{
     fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat, openat2, statat},
     io::Errno,
@@ -149,7 +150,7 @@ fn open(at: BorrowedFd<'_>, path: &Path, links: Links) -> Result<File, Errno> {
         Links::All => openat(at, path, flags, Mode::empty()),
         Links::Inside => {
             let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-            match openat2(at, path, flags, Mode::empty(), beneath) {
+            match settled(Errno::AGAIN, || openat2(at, path, flags, Mode::empty(), beneath)) {
                 // Kernels before 5.6 and some sandboxes do not have this call.
                 Err(Errno::NOSYS | Errno::PERM) => without_links(),
                 opened => opened,
@@ -175,5 +176,43 @@ fn explain(at: BorrowedFd<'_>, path: &Path, links: Links, error: Errno) -> Unrea
             },
         ),
         error => Unreadable::Io(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        os::{fd::AsFd, unix::fs::symlink},
+        sync::atomic::{AtomicBool, Ordering},
+        thread,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_link_with_dots_is_read_while_files_elsewhere_are_renamed() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        fs::create_dir(at("d")).unwrap();
+        fs::write(at("real"), "text").unwrap();
+        fs::write(at("x"), "").unwrap();
+        symlink("d/../d/../real", at("link.yaml")).unwrap();
+        let directory = File::open(root.path()).unwrap();
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    fs::rename(at("x"), at("y"))
+                        .and_then(|()| fs::rename(at("y"), at("x")))
+                        .unwrap();
+                }
+            });
+            let read = (0..20_000).try_for_each(|_| {
+                text(directory.as_fd(), Path::new("link.yaml"), Links::Inside).map(drop)
+            });
+            done.store(true, Ordering::Relaxed);
+            read.unwrap();
+        });
     }
 }

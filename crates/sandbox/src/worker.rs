@@ -48,6 +48,7 @@ use nix::{
 };
 
 pub(super) use self::watch::KILL_ORDER;
+pub use self::{beneath::settled, lookup::look_up, modes::closed_by_mode, read_paths::DEFINITIONS};
 pub(crate) use self::{groups::PodGroups, read_paths::PathRules, skeleton::HomeContents};
 use self::{
     identity::{Access, Confined},
@@ -55,7 +56,6 @@ use self::{
     run::CommandOwner,
     view::ViewSources,
 };
-pub use self::{lookup::look_up, modes::closed_by_mode, read_paths::DEFINITIONS};
 use crate::{
     kernel::{fork::SingleThreaded, policy::Policy},
     wire::{

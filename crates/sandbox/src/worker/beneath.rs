@@ -18,9 +18,17 @@ pub(super) fn open<P: ?Sized + NixPath>(
     path: &P,
     how: OpenHow,
 ) -> Result<OwnedFd, Errno> {
-    let attempts = std::iter::repeat_with(|| openat2(root.as_fd(), path, how)).take(ATTEMPTS);
-    let mut settled = attempts.skip_while(|opened| matches!(opened, Err(Errno::EAGAIN)));
-    settled.next().unwrap_or(Err(Errno::EAGAIN))
+    settled(Errno::EAGAIN, || openat2(root.as_fd(), path, how))
+}
+
+/// Tries to open a path that must not lead out of a directory until the error is another one
+/// than `again`, which is EAGAIN in the caller's terms.
+pub fn settled<T, E: Copy + PartialEq>(
+    again: E,
+    attempt: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    let is_settled = |opened: &Result<T, E>| opened.as_ref().err() != Some(&again);
+    std::iter::repeat_with(attempt).take(ATTEMPTS).find(is_settled).unwrap_or(Err(again))
 }
 
 #[cfg(test)]
