@@ -2,6 +2,7 @@
 //! inherited.
 
 use std::{
+    collections::BTreeSet,
     io,
     os::{fd::OwnedFd, unix::process::CommandExt},
     path::{self, Path, PathBuf},
@@ -10,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use prost::Message;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -98,6 +100,18 @@ pub enum NotStarted {
     /// The process could not be started.
     #[error("cannot start the spawner: {0}")]
     Start(#[source] io::Error),
+    /// The paths of its configuration do not fit into a message.
+    #[error(
+        "cannot start the spawner: its paths take {bytes} bytes and may take {}, and {programs} \
+         directories of PATH are among them: shorten PATH",
+        channel::MAX_MESSAGE
+    )]
+    Long {
+        /// Bytes of the message.
+        bytes: usize,
+        /// Directories of programs.
+        programs: usize,
+    },
     /// The process ended without a report.
     #[error("the spawner ended before it was ready: {0}")]
     Silent(#[source] io::Error),
@@ -131,6 +145,7 @@ impl Spawner {
     ///
     /// Call it before starting any thread and before dropping privileges.
     pub fn start(setup: &Setup) -> Result<(Self, SpawnerProcess), NotStarted> {
+        let order = order(setup)?;
         let (control, theirs) = channel::packet_pair().map_err(NotStarted::Start)?;
         // `/proc/self/exe` is this program even if its file has been replaced.
         // The environment is empty because it may hold secrets of plugins.
@@ -142,7 +157,6 @@ impl Spawner {
             .stdout(Stdio::null())
             .spawn()
             .map_err(NotStarted::Start)?;
-        let order = Order::from(OrderKind::Setup(setup.into()));
         persist(|| channel::send(&control, &order, &[])).map_err(NotStarted::Start)?;
         let abilities = ready(&control)?;
         Ok((Self { control, abilities }, SpawnerProcess(process)))
@@ -197,6 +211,24 @@ fn ready(control: &OwnedFd) -> Result<Abilities, NotStarted> {
     }
 }
 
+/// The order with a configuration, if it fits into a message.
+fn order(setup: &Setup) -> Result<Order, NotStarted> {
+    let setup = message::SetupOrder::from(setup);
+    let programs = setup.programs.len();
+    let order = Order::from(OrderKind::Setup(setup));
+    if channel::fits(&order) {
+        return Ok(order);
+    }
+    Err(NotStarted::Long { bytes: order.encoded_len(), programs })
+}
+
+/// The directories that exist, each once: the PATH of some images has hundreds of others.
+fn present(directories: &[PathBuf]) -> Vec<PathBuf> {
+    let mut seen = BTreeSet::new();
+    let is_new = |path: &&PathBuf| path.is_dir() && seen.insert((*path).clone());
+    directories.iter().filter(is_new).cloned().collect()
+}
+
 impl From<&Setup> for message::SetupOrder {
     fn from(setup: &Setup) -> Self {
         let text = |path: &PathBuf| {
@@ -218,7 +250,7 @@ impl From<&Setup> for message::SetupOrder {
             scripts: paths(&setup.scripts),
             homes: paths(&setup.skeleton.homes),
             home_parts: setup.skeleton.parts.iter().map(HomePartOrder::from).collect(),
-            programs: paths(&setup.programs),
+            programs: paths(&present(&setup.programs)),
             accept_no_landlock: setup.accept_no_landlock,
             request_cgroups: setup.request_cgroups.into(),
             observes: setup.observes,
@@ -253,5 +285,52 @@ impl From<Ready> for Abilities {
             closed: ready.closed,
             no_cgroups: ready.no_cgroups,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setup(programs: Vec<PathBuf>) -> Setup {
+        Setup {
+            tiers: Vec::new(),
+            first_uid: 0,
+            uid_count: 0,
+            shared_uid: 0,
+            leases: 0,
+            work_dir: "/".into(),
+            hidden: Vec::new(),
+            secret: Vec::new(),
+            shown: Vec::new(),
+            scripts: Vec::new(),
+            skeleton: Skeleton::default(),
+            programs,
+            accept_no_landlock: false,
+            request_cgroups: Demand::Off,
+            observes: false,
+        }
+    }
+
+    #[test]
+    fn directories_of_path_that_do_not_exist_or_come_again_take_no_room() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = (0..1000).map(|number| directory.path().join(number.to_string()));
+        let repeated = std::iter::repeat_n(directory.path().to_owned(), 1000);
+        let sent = order(&setup(repeated.chain(missing).collect())).unwrap();
+        let Some(OrderKind::Setup(sent)) = sent.what else { panic!("another order: {sent:?}") };
+        assert_eq!(sent.programs, [directory.path().display().to_string()]);
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let made = |number| {
+            let path = directory.path().join(format!("{number:0100}"));
+            std::fs::create_dir(&path).map(|()| path)
+        };
+        let programs = (0..200).map(made).collect::<Result<_, _>>().unwrap();
+        let error = order(&setup(programs)).unwrap_err().to_string();
+        assert!(error.contains("200 directories of PATH") && error.contains("shorten"), "{error}");
     }
 }

@@ -14,7 +14,7 @@ use rustix::net::{
 };
 
 /// Longest message in bytes. Orders with many paths are the longest.
-const MAX_MESSAGE: usize = 16 * 1024;
+pub(crate) const MAX_MESSAGE: usize = 16 * 1024;
 
 /// Most descriptors in one message: two outputs of a command, and two pipes to ask
 /// for git credentials.
