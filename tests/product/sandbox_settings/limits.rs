@@ -365,6 +365,9 @@ fn an_error_names_the_limit_of_processes() {
 fn a_request_that_takes_the_watches_of_its_uid_is_ended() {
     let most = fs::read_to_string("/proc/sys/fs/epoll/max_user_watches").unwrap();
     let most: u64 = most.trim().parse().unwrap();
+    if most > 20_000_000 {
+        return skip("needs less than 90 GB of memory: more watches take too many descriptors");
+    }
     // Each instance watches copies of one descriptor.
     let take = format!(
         "import os, select, time\nread, _ = os.pipe()\ncopies = [os.dup(read) for _ in range(3000)]\n\

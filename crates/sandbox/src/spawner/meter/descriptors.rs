@@ -11,8 +11,10 @@ use std::{
 use cmp_procfs::{Fields, is_gone, netlink_buffers};
 use memchr::memmem;
 use nix::sys::{
+    resource::{UsageWho, getrusage},
     stat::{SFlag, fstat},
     statfs::{TMPFS_MAGIC, statfs},
+    time::TimeValLike,
 };
 
 use super::{
@@ -20,10 +22,7 @@ use super::{
     processes::{self, Process},
     totals::{Excess, Totals},
 };
-use crate::{
-    kernel::{entries::BLOCK, limits::used},
-    spawner::census::socket_buffers,
-};
+use crate::{kernel::entries::BLOCK, spawner::census::socket_buffers};
 
 /// Most descriptors to read, which takes a fraction of a second.
 const MAX_DESCRIPTORS: u32 = 100_000;
@@ -48,7 +47,7 @@ const WATCHED: &[u8] = b"tfd:";
 
 /// Processor time for watches, in microseconds; there may be millions. All instances of a
 /// node share one list of locks, which the kernel walks for each of them.
-const MAX_WATCH_TIME: u64 = 500_000;
+const MAX_WATCH_TIME: i64 = 500_000;
 
 /// Least capacity of a pipe: two pages. Linux gives all pipes of a UID together
 /// 64 MiB more than that.
@@ -81,7 +80,7 @@ pub(super) fn count(
         totals,
         seen: BTreeSet::new(),
         open: Open::default(),
-        epolls: Vec::new(),
+        epolls: BTreeMap::new(),
         queues: BTreeSet::new(),
         has_own_uid: subject.identity.is_some(),
         buffers: None,
@@ -93,6 +92,7 @@ pub(super) fn count(
                 Ok(()) => {}
                 Err(ScanError::Full) => {
                     scan.totals.blind();
+                    scan.watches();
                     return scan.open;
                 }
                 Err(ScanError::Io(error)) if is_gone(&error) => {}
@@ -117,10 +117,10 @@ struct DescriptorScan<'t> {
     /// Devices and inode numbers that were counted.
     seen: BTreeSet<(u64, u64)>,
     open: Open,
-    /// Paths that tell the watches of instances of epoll. An instance has no more watches
-    /// than there are descriptors, and the kernel makes its text at once: it is read when
-    /// these are known to be few.
-    epolls: Vec<String>,
+    /// Paths that tell the watches of instances of epoll, once for each process and number:
+    /// threads share descriptors. The kernel makes such a text at once, so it is read when
+    /// descriptors are known to be few.
+    epolls: BTreeMap<(u32, String), String>,
     /// Processes, and their numbers of descriptors, with a queue of inotify. Threads nearly
     /// always share them, and a queue has no inode number of its own.
     queues: BTreeSet<(u32, String)>,
@@ -196,7 +196,8 @@ impl DescriptorScan<'_> {
     fn nameless(&mut self, process: u32, directory: &str, number: &str) {
         let Ok(target) = fs::read_link(format!("{directory}/fd/{number}")) else { return };
         if target == Path::new(EPOLL) {
-            self.epolls.push(format!("{directory}/fdinfo/{number}"));
+            let place = format!("{directory}/fdinfo/{number}");
+            self.epolls.insert((process, number.to_owned()), place);
         }
         if target == Path::new(INOTIFY) && self.queues.insert((process, number.to_owned())) {
             self.totals.kernel_memory(EVENTS);
@@ -207,13 +208,14 @@ impl DescriptorScan<'_> {
     /// these take too long.
     fn watches(&mut self) {
         let (end, mut piece) = (processor_time() + MAX_WATCH_TIME, vec![0; PIECE]);
-        for path in &self.epolls {
+        for path in self.epolls.values() {
             // One that is gone watches nothing.
             let Ok(mut text) = File::open(path) else { continue };
             loop {
                 let watches = match text.read(&mut piece) {
                     Ok(0) => break,
                     Ok(length) => {
+                        // One watch of a piece may be missed, at its end.
                         let read = piece.get(..length).unwrap_or_default();
                         memmem::find_iter(read, WATCHED).count()
                     }
@@ -224,7 +226,11 @@ impl DescriptorScan<'_> {
                     return;
                 }
                 if processor_time() > end {
-                    return self.totals.blind();
+                    // With few watches, it is others who make the kernel slow.
+                    if self.totals.has_many_watches() {
+                        self.totals.blind();
+                    }
+                    return;
                 }
             }
         }
@@ -279,9 +285,10 @@ impl From<Excess> for ScanError {
     }
 }
 
-/// Processor time of this process in microseconds.
-fn processor_time() -> u64 {
-    used().map_or(0, |used| used.user_us.saturating_add(used.system_us))
+/// Processor time of this thread, the meter's only one, in microseconds.
+fn processor_time() -> i64 {
+    let used = getrusage(UsageWho::RUSAGE_THREAD);
+    used.map_or(0, |used| (used.user_time() + used.system_time()).num_microseconds())
 }
 
 #[cfg(test)]

@@ -316,12 +316,13 @@ fn many_pipes_and_sockets_count() {
 }
 
 #[test]
-fn watches_of_epoll_count() {
-    let watch = "import resource, select; hard = resource.getrlimit(7)[1]; \
+fn watches_of_epoll_count_once_for_all_threads() {
+    let watch = "import resource, select, threading; hard = resource.getrlimit(7)[1]; \
                  resource.setrlimit(7, (hard, hard)); \
                  ends = [os.pipe()[0] for _ in range(500)]; \
                  polls = [select.epoll() for _ in range(400)]; \
-                 [poll.register(end, 1) for poll in polls for end in ends]";
+                 [poll.register(end, 1) for poll in polls for end in ends]; \
+                 [threading.Thread(target=time.sleep, args=(60,)).start() for _ in range(4)]";
     assert_memory(watch, (40, 150));
 }
 

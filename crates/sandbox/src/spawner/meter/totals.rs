@@ -7,6 +7,9 @@ use crate::wire::{exceeded::ExceededLimit, message::RequestLimits};
 /// thousand watches counts as one descriptor otherwise.
 const WATCH: u64 = 200;
 
+/// More watches than programs have that serve hundreds of connections.
+const MANY_WATCHES: u64 = 10_000;
+
 /// A limit is exceeded, so the walk need not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Excess;
@@ -23,7 +26,7 @@ pub(super) struct Totals {
     files: u64,
     memory: u64,
     plain: u64,
-    /// Bytes of files in memory that have no name.
+    /// Bytes of files in memory that have no name, or are in directories of the request alone.
     open_memory: u64,
     /// Bytes of memory of the kernel for descriptors, pipes and mappings.
     kernel: u64,
@@ -70,7 +73,7 @@ impl Totals {
         disk.or_else(|| is_over(self.files, files).then_some(ExceededLimit::Files))
     }
 
-    /// Adds a file in memory that has no name.
+    /// Adds files in memory that have no name, or are in directories of the request alone.
     pub(super) fn memory_file(&mut self, bytes: u64) {
         self.open_memory = self.open_memory.saturating_add(bytes);
     }
@@ -87,6 +90,11 @@ impl Totals {
         self.kernel_memory(WATCH.saturating_mul(watches));
         let is_too_much = self.limits.memory.is_some_and(|memory| self.kernel > memory);
         if is_too_much || self.has_too_many_watches() { Err(Excess) } else { Ok(()) }
+    }
+
+    /// True if the watches may be those of a request that hides others behind them.
+    pub(super) fn has_many_watches(&self) -> bool {
+        self.watches > MANY_WATCHES
     }
 
     fn has_too_many_watches(&self) -> bool {
