@@ -262,6 +262,7 @@ impl EventLoop {
             for reaped in fork::reap_some() {
                 self.leases.reaped(reaped);
             }
+            self.leases.kill_strangers();
             self.leases.resume_stopped();
         }
         if signal || message {

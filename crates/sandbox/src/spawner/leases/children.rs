@@ -61,12 +61,14 @@ pub(super) struct Orphans {
     all: u64,
     /// The number that was reported last.
     reported: u64,
+    /// A guard may have left processes.
+    may_be_strangers: bool,
 }
 
 impl Leases {
     /// The number of orphans since the start, if it has changed.
     pub(in crate::spawner) fn new_orphans(&mut self) -> Option<u64> {
-        let Orphans { all, reported } = &mut self.orphans;
+        let Orphans { all, reported, .. } = &mut self.orphans;
         (*reported != *all).then(|| {
             *reported = *all;
             *all
@@ -78,7 +80,7 @@ impl Leases {
         let now = Instant::now();
         match self.children.remove(&reaped.pid) {
             Some(ChildRole::Worker { slot, job }) => {
-                self.kill_strangers();
+                self.orphans.may_be_strangers = true;
                 self.worker_ended(slot, job, reaped);
             }
             Some(ChildRole::Sweeper { slot }) => {
@@ -108,30 +110,23 @@ impl Leases {
             // A tenant's orphan; the spawner adopted it as the nearest subreaper.
             None => {
                 self.orphans.all += 1;
-                self.kill_strangers();
+                self.orphans.may_be_strangers = true;
             }
         }
     }
 
     /// Kills the processes of a guard that was killed itself: the spawner adopts them, and
     /// nobody else would end them. Their own children are adopted next.
-    fn kill_strangers(&self) {
-        if self.prepared.tier.has_own_uids() {
+    pub(in crate::spawner) fn kill_strangers(&mut self) {
+        let is_due = std::mem::take(&mut self.orphans.may_be_strangers);
+        if !is_due || self.prepared.tier.has_own_uids() {
             return;
         }
-        for pid in cmp_procfs::children().into_iter().map(Pid::from_raw) {
-            if !self.knows(pid) {
-                // It stays a child until it is waited for, so the number is its own.
-                let _ = signal::kill(pid, Signal::SIGKILL);
-            }
+        let list = self.prepared.children.as_ref().and_then(|list| list.read().ok());
+        for pid in list.into_iter().flatten().filter(|pid| !self.has_created(*pid)) {
+            // It stays a child until it is waited for, so the number is its own.
+            let _ = signal::kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL);
         }
-    }
-
-    fn knows(&self, child: Pid) -> bool {
-        self.children.contains_key(&child)
-            || self.reserve.has(child)
-            || self.cleaner.is(child)
-            || self.is_census(child)
     }
 
     /// Lets children that were stopped continue: a stopped ender or killer would block its

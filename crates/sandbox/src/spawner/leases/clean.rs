@@ -15,7 +15,7 @@ impl Leases {
         list.is_some_and(|pids| pids.into_iter().all(|pid| self.has_created(pid)))
     }
 
-    fn has_created(&self, pid: u32) -> bool {
+    pub(super) fn has_created(&self, pid: u32) -> bool {
         let Ok(pid) = i32::try_from(pid).map(Pid::from_raw) else { return false };
         let is_known = self.children.contains_key(&pid) || self.reserve.has(pid);
         is_known || self.cleaner.is(pid) || self.is_census(pid)
