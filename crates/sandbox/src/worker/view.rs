@@ -39,7 +39,7 @@ use nix::{
 };
 use rustix::fs::{StatxFlags, statx};
 
-use self::size::{Size, Space, space};
+use self::size::{Size, Space};
 use super::{
     MADE, Tenant, VIEWS, WorkerContext,
     remove::{self, Pause},
@@ -177,11 +177,10 @@ impl Left<'_> {
     /// than none.
     fn add_file(&mut self, view: BorrowedFd<'_>, entry: Entry<'_>) -> Result<(), Errno> {
         let Entry { parent, name, about } = entry;
-        if self.space.copies(space(about))? {
+        if self.space.copies(about) {
             match copy(view, entry) {
                 Ok(()) => return Ok(()),
-                // A program could change the file of the cache through a link.
-                Err(error) if is_full(&error) => return Err(Errno::ENOSPC),
+                Err(error) if is_full(&error) => self.space.end(),
                 Err(_unreadable) => {}
             }
             let _ = unlinkat(view, name, UnlinkatFlags::NoRemoveDir);

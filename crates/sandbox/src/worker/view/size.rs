@@ -60,18 +60,17 @@ impl Size {
 
     /// Subtracts an entry.
     pub(super) fn take(&mut self, about: &FileStat) -> Result<(), Errno> {
-        let left = self.entries.checked_sub(1).zip(self.bytes.checked_sub(space(about)));
+        let left = self.entries.checked_sub(1).zip(self.bytes.checked_sub(contents(about)));
         (self.entries, self.bytes) = left.ok_or(Errno::E2BIG)?;
         Ok(())
     }
 }
 
-/// Bytes that a copy of an entry takes, on a volume in memory too: at least a page if it has
-/// contents, and what the kernel needs for each file.
-pub(super) fn space(about: &FileStat) -> u64 {
+/// Bytes of a file: at least a page if it has contents.
+fn contents(about: &FileStat) -> u64 {
     let [bytes, blocks] =
         [about.st_size, about.st_blocks].map(|number| u64::try_from(number).unwrap_or_default());
-    memory_of_files(bytes.max(blocks.saturating_mul(BLOCK)), 1)
+    bytes.max(blocks.saturating_mul(BLOCK))
 }
 
 /// Space that the copies of one view may take.
@@ -93,24 +92,31 @@ impl<'v> Space<'v> {
         Self { place, copied: MAX_COPIED.min(free / FREE_PART), least: free / 2, unseen: 0 }
     }
 
-    /// True if a copy of so many bytes may be made. Fails if too little is free meanwhile.
-    pub(super) fn copies(&mut self, bytes: u64) -> Result<bool, Errno> {
-        let Some(left) = self.copied.checked_sub(bytes) else { return Ok(false) };
+    /// True if a copy of this file may be made.
+    pub(super) fn copies(&mut self, about: &FileStat) -> bool {
+        let bytes = contents(about);
+        let Some(left) = self.copied.checked_sub(bytes) else { return false };
         self.copied = left;
-        self.unseen += bytes;
+        self.unseen = self.unseen.saturating_add(memory_of_files(bytes, 1));
         if self.unseen >= STRIDE {
             self.unseen = 0;
             if free(self.place) < self.least {
-                return Err(Errno::ENOSPC);
+                self.end();
             }
         }
-        Ok(true)
+        true
+    }
+
+    /// Too little space is left for further copies.
+    pub(super) fn end(&mut self) {
+        self.copied = 0;
     }
 }
 
-/// Free bytes of a volume. One that does not tell has no limit.
+/// Free bytes of a volume. One that does not tell, or reports no blocks, has no limit.
 fn free(place: BorrowedFd<'_>) -> u64 {
-    fstatvfs(place).map_or(u64::MAX, |about| about.f_bavail.saturating_mul(about.f_frsize))
+    let about = fstatvfs(place).ok().filter(|about| about.f_blocks > 0);
+    about.map_or(u64::MAX, |about| about.f_bavail.saturating_mul(about.f_frsize))
 }
 
 #[cfg(test)]
@@ -122,27 +128,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_file_counts_with_the_memory_that_it_takes() {
+    fn a_small_file_counts_with_the_page_that_it_takes() {
         let mut file = tempfile::tempfile_in("/dev/shm").unwrap();
-        assert_eq!(space(&fstat(&file).unwrap()), memory_of_files(0, 1));
+        assert_eq!(contents(&fstat(&file).unwrap()), 0);
         file.write_all(b"x").unwrap();
-        assert!(space(&fstat(&file).unwrap()) >= memory_of_files(4096, 1));
+        assert!(contents(&fstat(&file).unwrap()) >= 4096);
         file.set_len(1 << 20).unwrap();
-        assert_eq!(space(&fstat(&file).unwrap()), memory_of_files(1 << 20, 1), "with its hole");
+        assert_eq!(contents(&fstat(&file).unwrap()), 1 << 20, "with its hole");
+    }
+
+    #[test]
+    fn a_volume_without_a_size_has_no_limit() {
+        let proc = File::open("/proc").unwrap();
+        assert_eq!(Space::of(proc.as_fd()).copied, MAX_COPIED);
     }
 
     #[test]
     fn copies_end_with_their_part_and_before_the_volume_is_full() {
         let place = File::open("/dev/shm").unwrap();
-        let mut space = Space::of(place.as_fd());
-        assert!(space.copied <= MAX_COPIED && space.least > 0);
-        space.copied = 2 * STRIDE;
-        assert_eq!(
-            [STRIDE, STRIDE, 1].map(|bytes| space.copies(bytes)),
-            [Ok(true), Ok(true), Ok(false)]
-        );
-        let mut full = Space { copied: 2 * STRIDE, least: u64::MAX, ..Space::of(place.as_fd()) };
-        let results = [STRIDE - 1, 1].map(|bytes| full.copies(bytes));
-        assert_eq!(results, [Ok(true), Err(Errno::ENOSPC)]);
+        let file = tempfile::tempfile_in("/dev/shm").unwrap();
+        file.set_len(STRIDE).unwrap();
+        let about = fstat(&file).unwrap();
+        let with = |least| Space { copied: 3 * STRIDE, least, ..Space::of(place.as_fd()) };
+        let (mut roomy, mut full) = (with(0), with(u64::MAX));
+        assert_eq!([(); 4].map(|()| roomy.copies(&about)), [true, true, true, false]);
+        assert_eq!([(); 2].map(|()| full.copies(&about)), [true, false], "the rest are links");
     }
 }
