@@ -145,7 +145,7 @@ impl Workspace {
         let (bounds, unpacked) = (lease.bounds(), context.progress.unpacked.as_ref());
         let not_run = |error| {
             if let (NotRun::Unconfined(reason), Some(shared)) = (&error, repository)
-                && reason.is_of_lost_files()
+                && reason.is_of_lost_repository()
             {
                 shared.forget();
             }

@@ -30,7 +30,7 @@ use super::socket::Socket;
 use crate::wire::{
     channel::{self, Received},
     message::{JobKind, WorkerEnded},
-    plan::{self, Answer, Exited, Failed, MAX_REPLY, Plan, Reply},
+    plan::{self, Answer, Exited, Failed, MAX_REPLY, OPEN_REPOSITORY, Plan, Reply},
     refusal::Observed,
 };
 
@@ -52,10 +52,12 @@ impl Unconfined {
         [Errno::ENOSPC, Errno::EDQUOT].iter().any(|errno| *errno as i32 == self.errno)
     }
 
-    /// True if files that the worker needs are gone or cannot be read any more.
+    /// True if the repository is gone, or cannot be read any more.
     #[must_use]
-    pub fn is_of_lost_files(&self) -> bool {
-        [Errno::ENOENT, Errno::ESTALE, Errno::EIO].iter().any(|errno| *errno as i32 == self.errno)
+    pub fn is_of_lost_repository(&self) -> bool {
+        let errors = [Errno::ENOENT, Errno::ESTALE, Errno::EIO];
+        self.reason.starts_with(OPEN_REPOSITORY)
+            && errors.iter().any(|errno| *errno as i32 == self.errno)
     }
 
     /// True if SIGKILL ended the worker, as the kernel does for lack of memory.

@@ -18,6 +18,9 @@ use super::{
     refusal::News,
 };
 
+/// The step of a worker that opens its repository.
+pub(crate) const OPEN_REPOSITORY: &str = "open the repository";
+
 /// Longest plan in bytes. Linux limits arguments and environment to 6 MiB.
 const MAX_PLAN: usize = 8 * 1024 * 1024;
 

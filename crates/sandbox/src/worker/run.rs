@@ -27,7 +27,7 @@ use crate::{
     kernel::limits,
     wire::{
         channel,
-        plan::{self, Answer, Reply, RunTask},
+        plan::{self, Answer, OPEN_REPOSITORY, Reply, RunTask},
     },
 };
 
@@ -71,7 +71,7 @@ pub(super) fn become_command(
         Some(shared) => open(&shared.path, DIRECTORY, Mode::empty()),
         None => openat(confined.workspace(), REPOSITORY, DIRECTORY, Mode::empty()),
     };
-    let repository = repository.map_err(step("open the repository"))?;
+    let repository = repository.map_err(step(OPEN_REPOSITORY))?;
     enter(&repository, &task.directory)
         .map_err(|errno| JobError::Command(entry_error(&path, errno, task)))?;
     connect(socket, ask_pass.as_ref().map(|place| &*place.descriptors).unwrap_or_default())?;

@@ -32,7 +32,7 @@ use super::{
 };
 use crate::wire::{
     last_part::{AlmostFull, LastPart},
-    plan::{UnpackResult, UnpackTask},
+    plan::{OPEN_REPOSITORY, UnpackResult, UnpackTask},
 };
 
 /// Bytes read from the pipe at a time. With less, a worker that reads a kept archive
@@ -73,7 +73,7 @@ pub(super) fn unpack(
 ) -> Result<UnpackResult, JobError> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let root =
-        openat(workspace, REPOSITORY, flags, Mode::empty()).map_err(step("open the repository"))?;
+        openat(workspace, REPOSITORY, flags, Mode::empty()).map_err(step(OPEN_REPOSITORY))?;
     let last_part = LastPart::received(task.last_part, turn).map_err(step("read the plan"))?;
     let space = SpaceWatch::new(workspace, last_part);
     let unpacker = Unpacker::new(RepositoryTree::new(root), task, space)?;
