@@ -77,7 +77,8 @@ values! {
         Processes = "processes",
         /// All requests used too much memory, and this one the most.
         TotalMemory = "total_memory",
-        /// The container was almost full without that, and this request had the most.
+        /// The container was almost full, although all requests together had no more than is for
+        /// them when last measured; this one had the most.
         ContainerMemory = "container_memory",
         /// It watched too many descriptors with epoll, where all requests have one UID.
         Watches = "watches",

@@ -157,8 +157,8 @@ impl fmt::Display for Excess {
                 let Self { origin, .. } = self;
                 write!(
                     formatter,
-                    "the container's memory is almost full, although all requests together have less \
-                     than the {} that are for them ({origin}); this one used the most, {}",
+                    "the container's memory is almost full. When last measured, all requests together had no \
+                     more than the {} that are for them ({origin}); this one used the most, {}",
                     self.limit(&MEMORY),
                     self.used.map(budget::show).unwrap_or_default()
                 )
@@ -228,8 +228,8 @@ mod tests {
         );
         assert_eq!(
             text(ExceededLimit::Container, Some(95 << 20), Some(60 << 20)),
-            "the container's memory is almost full, although all requests together have less than the \
-             95Mi that are for them (a limit of memory); this one used the most, 60Mi"
+            "the container's memory is almost full. When last measured, all requests together had no more \
+             than the 95Mi that are for them (a limit of memory); this one used the most, 60Mi"
         );
         assert!(text(ExceededLimit::Watches, None, None).contains("fs.epoll.max_user_watches"));
         // The kernel has killed it, and does not tell numbers.

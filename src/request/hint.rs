@@ -148,8 +148,10 @@ impl Facts<'_> {
             ExceededLimit::Disk => DISK.raise(limits.disk.is_some()),
             ExceededLimit::Files => FILES.raise(limits.files.is_some()),
             ExceededLimit::Processes => PROCESSES.raise(limits.processes.is_some()),
-            ExceededLimit::TotalMemory | ExceededLimit::Container => {
-                together("resources.limits.memory", &MEMORY)
+            ExceededLimit::TotalMemory => together("resources.limits.memory", &MEMORY),
+            ExceededLimit::Container => {
+                "raise the container's resources.limits.memory, or lower --max-memory or --max-requests"
+                    .to_owned()
             }
             ExceededLimit::TotalProcesses => {
                 together("limit of processes (the kubelet's podPidsLimit)", &PROCESSES)
@@ -157,7 +159,7 @@ impl Facts<'_> {
             ExceededLimit::TotalDisk => together("work volume (sizeLimit of its emptyDir)", &DISK),
             ExceededLimit::Watches => {
                 "use --isolation uid or namespaces, where each request has a UID of its own, or raise \
-                 fs.epoll.max_user_watches on the node"
+                 fs.epoll.max_user_watches on the node and restart"
                     .to_owned()
             }
             ExceededLimit::TotalPorts => {

@@ -156,7 +156,7 @@ fn a_limit_of_the_request_names_the_remedy() {
     for (what, limit, key) in [
         (ExceededLimit::TotalMemory, "resources.limits.memory", "spec.limits.memory"),
         (ExceededLimit::TotalProcesses, "podPidsLimit", "spec.limits.processes"),
-        (ExceededLimit::Container, "resources.limits.memory", "spec.limits.memory"),
+        (ExceededLimit::Container, "resources.limits.memory", "--max-memory"),
         (ExceededLimit::TotalPorts, "net.ipv4.ip_local_port_range", "spec.limits.requests"),
     ] {
         let text = hint("{}", end(what), "");

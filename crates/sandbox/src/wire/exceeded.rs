@@ -23,8 +23,8 @@ pub enum ExceededLimit {
     TotalDisk = 7,
     /// Local ports of all requests together; this request had the most.
     TotalPorts = 8,
-    /// Memory of the container, although all requests together have less than is for them;
-    /// this request used the most.
+    /// Memory of the container, while all requests together had no more than is for them when
+    /// last measured; this request used the most.
     Container = 9,
     /// Descriptors that instances of epoll watch, where all requests have one UID.
     Watches = 10,
