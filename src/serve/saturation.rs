@@ -70,7 +70,7 @@ impl Saturation {
                 self.metrics.budget_used(resource, amount);
             }
             let (_, ended) = self.recent.since(None, 0);
-            heap.give_back(ended, self.calls.is_empty());
+            heap.give_back(ended, self.calls.is_empty()).await;
         }
     }
 
