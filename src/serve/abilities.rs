@@ -48,11 +48,11 @@ pub(super) fn log(abilities: &Abilities) {
     if *unlimited {
         warn!("this kernel does not enforce limits of processes: --max-processes has no effect");
     }
-    warn_of_limits(*tier, *landlock);
+    warn_of_gaps(*tier, *landlock);
 }
 
-fn warn_of_limits(tier: Tier, landlock: i32) {
-    if refuses_moves(landlock) {
+fn warn_of_gaps(tier: Tier, landlock: i32) {
+    if tier != Tier::None && refuses_moves(landlock) {
         warn!(
             "this kernel has the first version of Landlock: commands cannot rename or link files to \
              another directory; Linux 5.19 or newer lets them"

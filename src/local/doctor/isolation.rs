@@ -163,7 +163,7 @@ fn describe(available: &Available, options: &Serve) -> Vec<Check> {
         return checks;
     }
     checks.push(Check::fine(format!("Landlock version {} is enforced", available.landlock)));
-    if refuses_moves(available.landlock) {
+    if available.tier != Tier::None && refuses_moves(available.landlock) {
         let text = "commands cannot rename or link files to another directory, as some tools do \
                     (git clone --local, helmfile, Node.js)";
         checks.push(Check::warning(text).remedy("use Linux 5.19 or newer on the node"));

@@ -37,14 +37,8 @@ pub(super) enum Denial {
 const DENIED: [&str; 3] = ["permission denied", "eacces", "accessdeniedexception"];
 
 /// Words of a program that wanted to create, change or remove what it names.
-const CHANGING: [&str; 6] = [
-    "cannot create",
-    "cannot touch",
-    "cannot remove",
-    "cannot move",
-    "cannot change",
-    "permission denied, mkdir",
-];
+const CHANGING: [&str; 5] =
+    ["cannot create", "cannot touch", "cannot remove", "cannot move", "permission denied, mkdir"];
 
 /// Words of a file system that is read-only.
 const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];

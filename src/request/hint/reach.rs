@@ -24,8 +24,8 @@ const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 const WRITABLE: &str =
     "it can write only to its repository, $HOME, $TMPDIR and spec.sandbox.caches";
 
-/// Messages of programs that could not rename or link a file (EXDEV), in lower case.
-const MOVE_REFUSED: [&str; 2] = ["cross-device link", "exdev"];
+/// Words of programs that could not rename or link a file (EXDEV).
+const MOVE_REFUSED: [&str; 2] = ["cross-device link", "EXDEV"];
 
 const MOVE: &str = "this node's kernel has the first version of Landlock, under which no file can be \
                     renamed or linked to another directory: use Linux 5.19 or newer, or copy the file \
@@ -86,7 +86,7 @@ impl Reach {
 
     /// A sentence about a file that could not change its directory (EXDEV).
     fn move_refused(&self, text: &str) -> Option<String> {
-        let says = |words: &&str| text.to_ascii_lowercase().contains(words);
+        let says = |words: &&str| text.contains(words);
         let is_refused = self.refuses_moves && MOVE_REFUSED.iter().any(says);
         is_refused.then(|| MOVE.to_owned())
     }
@@ -305,7 +305,8 @@ fn opened(readable: &Readable, text: &str) -> Advice {
              everybody who can change a rendered repository could then take and use it"
         )),
         Closing::Always => {
-            Advice::only(format!("the sandbox closes `{text}`, and no key opens it"))
+            let rest = if is_temporary(path) { "; for temporary files, use $TMPDIR" } else { "" };
+            Advice::only(format!("the sandbox closes `{text}`, and no key opens it{rest}"))
         }
     }
 }

@@ -111,6 +111,7 @@ fn refused_paths_are_found() {
         "java.nio.file.AccessDeniedException: /srv/x",
         "Error: failed to read /srv/x: Permission denied (os error 13)",
         "Load key \"/srv/x\": Permission denied",
+        "fatal: cannot change to '/srv/x': Permission denied",
     ] {
         assert_eq!(denials(line), [Denial::Path("/srv/x".to_owned())], "{line}");
     }
