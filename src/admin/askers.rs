@@ -37,7 +37,9 @@ impl Askers {
     pub(super) async fn refusal(&self, Ends { peer, own }: Ends) -> Option<String> {
         let requests = self.requests.as_ref()?;
         let owner = self.tables.run(move || {
-            let owner = tcp_owner(peer, own)?;
+            // The kernel may leave out a socket while others come and go.
+            let look = || tcp_owner(peer, own);
+            let owner = look()?.map_or_else(look, |owner| Ok(Some(owner)))?;
             Ok::<_, io::Error>((owner, owner.is_none() && is_of_this_host(peer)))
         });
         match owner.await.and_then(|looked| looked) {

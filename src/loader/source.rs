@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use cmp_sandbox::settled;
+use cmp_sandbox::until_not_again;
 use rustix::{
     fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat, openat2, statat},
     io::Errno,
@@ -150,7 +150,8 @@ fn open(at: BorrowedFd<'_>, path: &Path, links: Links) -> Result<File, Errno> {
         Links::All => openat(at, path, flags, Mode::empty()),
         Links::Inside => {
             let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-            match settled(Errno::AGAIN, || openat2(at, path, flags, Mode::empty(), beneath)) {
+            match until_not_again(Errno::AGAIN, || openat2(at, path, flags, Mode::empty(), beneath))
+            {
                 // Kernels before 5.6 and some sandboxes do not have this call.
                 Err(Errno::NOSYS | Errno::PERM) => without_links(),
                 opened => opened,

@@ -48,5 +48,5 @@ pub use self::{
         tier::{Demand, Tier},
         usage::TotalLimits,
     },
-    worker::{DEFINITIONS, REPOSITORY, closed_by_mode, look_up, settled},
+    worker::{DEFINITIONS, REPOSITORY, closed_by_mode, look_up, until_not_again},
 };

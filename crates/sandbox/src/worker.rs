@@ -48,7 +48,9 @@ use nix::{
 };
 
 pub(super) use self::watch::KILL_ORDER;
-pub use self::{beneath::settled, lookup::look_up, modes::closed_by_mode, read_paths::DEFINITIONS};
+pub use self::{
+    beneath::until_not_again, lookup::look_up, modes::closed_by_mode, read_paths::DEFINITIONS,
+};
 pub(crate) use self::{groups::PodGroups, read_paths::PathRules, skeleton::HomeContents};
 use self::{
     identity::{Access, Confined},

@@ -102,14 +102,14 @@ pub enum NotStarted {
     Start(#[source] io::Error),
     /// The paths of its configuration do not fit into a message.
     #[error(
-        "cannot start the spawner: its paths take {bytes} bytes and may take {}, and {programs} \
-         directories of PATH are among them: shorten PATH",
+        "cannot start the spawner: its paths take {bytes} bytes and may take {}; {programs} of them are \
+         of the directories in PATH: shorten PATH, or name fewer paths in --read",
         channel::MAX_MESSAGE
     )]
     Long {
         /// Bytes of the message.
         bytes: usize,
-        /// Directories of programs.
+        /// Bytes of the directories of programs.
         programs: usize,
     },
     /// The process ended without a report.
@@ -214,7 +214,7 @@ fn ready(control: &OwnedFd) -> Result<Abilities, NotStarted> {
 /// The order with a configuration, if it fits into a message.
 fn order(setup: &Setup) -> Result<Order, NotStarted> {
     let setup = message::SetupOrder::from(setup);
-    let programs = setup.programs.len();
+    let programs = setup.programs.iter().map(String::len).sum();
     let order = Order::from(OrderKind::Setup(setup));
     if channel::fits(&order) {
         return Ok(order);
@@ -331,6 +331,7 @@ mod tests {
         };
         let programs = (0..200).map(made).collect::<Result<_, _>>().unwrap();
         let error = order(&setup(programs)).unwrap_err().to_string();
-        assert!(error.contains("200 directories of PATH") && error.contains("shorten"), "{error}");
+        let part = "bytes and may take 16384; 2";
+        assert!(error.contains(part) && error.contains("shorten PATH"), "{error}");
     }
 }

@@ -18,17 +18,17 @@ pub(super) fn open<P: ?Sized + NixPath>(
     path: &P,
     how: OpenHow,
 ) -> Result<OwnedFd, Errno> {
-    settled(Errno::EAGAIN, || openat2(root.as_fd(), path, how))
+    until_not_again(Errno::EAGAIN, || openat2(root.as_fd(), path, how))
 }
 
 /// Tries to open a path that must not lead out of a directory until the error is another one
 /// than `again`, which is EAGAIN in the caller's terms.
-pub fn settled<T, E: Copy + PartialEq>(
+pub fn until_not_again<T, E: Copy + PartialEq>(
     again: E,
     attempt: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {
-    let is_settled = |opened: &Result<T, E>| opened.as_ref().err() != Some(&again);
-    std::iter::repeat_with(attempt).take(ATTEMPTS).find(is_settled).unwrap_or(Err(again))
+    let is_another = |opened: &Result<T, E>| opened.as_ref().err() != Some(&again);
+    std::iter::repeat_with(attempt).take(ATTEMPTS).find(is_another).unwrap_or(Err(again))
 }
 
 #[cfg(test)]

@@ -178,8 +178,10 @@ impl Granted {
     /// identity then; `None` if modes do not matter.
     fn join(&mut self, found: &ReadPath, user: Option<Uid>, pod: &PodGroups) -> Option<Reader> {
         let user = user?.as_raw();
-        let needed = modes::groups(&found.real, user);
-        self.groups.extend(needed.into_iter().filter(|group| pod.check(*group).is_ok()));
+        // Files are looked at only if there is a group to give.
+        let needed = (!pod.members.is_empty()).then(|| modes::groups(&found.real, user));
+        let needed = needed.into_iter().flatten();
+        self.groups.extend(needed.filter(|group| pod.check(*group).is_ok()));
         Some(Reader { user, groups: self.groups.clone() })
     }
 }

@@ -16,9 +16,9 @@ use nix::mount::{MntFlags, MsFlags, umount2};
 use super::mounts::{bind, make_file, remount, scratch};
 use crate::worker::contents::{CURRENT, Contents, Cut, Entry, Kind, MAX_DEPTH, MAX_ENTRIES};
 
-/// Options of the file system of copies: room for each entry and a page of it, and for all
-/// bytes.
-const VOLUME: &str = "size=8m,nr_inodes=2k,mode=755";
+/// Options of the file system of copies: room for each entry and a page of it, of 64 KiB on
+/// some processors, and for all bytes.
+const VOLUME: &str = "size=72m,nr_inodes=2k,mode=755";
 
 /// Most bytes of the files of one path. Kubernetes limits a Secret to 1 MiB.
 const MAX_BYTES: u64 = 1024 * 1024 + 64 * 1024;
