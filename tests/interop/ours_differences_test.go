@@ -35,7 +35,7 @@ var commands = []differing{
 	{"shm", "", `f=/dev/shm/cmp-difference-$$; touch $f 2>/dev/null && rm $f && echo open || echo closed`, "open", "closed", []string{"namespaces", "none"}},
 	{"path", "", `echo ${ARGOCD_APP_TARBALL_REL_PATH-unset}`, "unset", "deep/app", nil},
 	{"root", "", `ls / >/dev/null 2>&1 && echo open || echo closed`, "open", "closed", []string{"none"}},
-	{"terminal", "", `(: <>/dev/ptmx) 2>/dev/null && echo open || echo closed`, "open", "closed", []string{"none"}},
+	{"terminal", "", ` (: <>/dev/ptmx) 2>/dev/null && echo open || echo closed`, "open", "closed", []string{"none"}},
 	{"stack", "", `test $(ulimit -Hs) = 65536 && echo limited || echo usual`, "usual", "limited", nil},
 	{"mode", "", `stat -c %a ../..`, "755", "700", nil},
 	{"nice", "", `test $(nice) -gt ` + niceOfTests() + ` && echo lower || echo usual`, "usual", "lower", nil},
