@@ -11,6 +11,7 @@ use std::{
     env,
     process::ExitCode,
     sync::{Arc, OnceLock},
+    thread,
 };
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -23,19 +24,23 @@ struct Planned {
     kernel: Kernel,
     node: Option<Parts>,
     scenarios: Vec<&'static str>,
-    /// Machines that must have ended before it starts.
-    earlier: Vec<Arc<Planned>>,
+    /// The machine that must have ended before that of a node starts.
+    earlier: Option<Arc<Planned>>,
     machine: OnceLock<Result<Machine, String>>,
 }
 
 /// Runs the tests that the arguments select. The machines of both kernels run at the
-/// same time, then that of the node.
+/// same time, and that of the node as soon as the first of them has ended.
 pub(crate) fn run() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut machines = Vec::new();
     for line in Line::ALL {
-        let earlier = machines.iter().filter_map(|(_, machine)| Option::clone(machine)).collect();
+        let earlier = machines.iter().find_map(|(_, machine)| Option::clone(machine));
         machines.push((line, machine(line, earlier, &arguments)));
+    }
+    for machine in machines.iter().filter_map(|(_, machine)| Option::clone(machine)) {
+        // All tests may wait for other machines when this one can start.
+        thread::spawn(move || machine.machine().is_ok());
     }
     let trials = machines.iter().flat_map(|(line, machine)| {
         let meant = scenarios::ALL.iter().filter(|scenario| scenario.lines.contains(line));
@@ -46,7 +51,11 @@ pub(crate) fn run() -> ExitCode {
 }
 
 /// A machine for the selected scenarios, if this machine can emulate it.
-fn machine(line: Line, earlier: Vec<Arc<Planned>>, arguments: &Arguments) -> Option<Arc<Planned>> {
+fn machine(
+    line: Line,
+    earlier: Option<Arc<Planned>>,
+    arguments: &Arguments,
+) -> Option<Arc<Planned>> {
     let filter = arguments.filter.as_deref().unwrap_or_default();
     let is_skipped = |name: &str| arguments.skip.iter().any(|skip| name.contains(skip.as_str()));
     let is_meant = |scenario: &&Scenario| {
@@ -67,7 +76,7 @@ impl Planned {
     fn new(
         line: Line,
         scenarios: Vec<&'static str>,
-        earlier: Vec<Arc<Self>>,
+        earlier: Option<Arc<Self>>,
     ) -> Result<Self, String> {
         if is_off() {
             return Err("CMP_SUPERVISOR_VM=off".to_owned());
@@ -84,8 +93,8 @@ impl Planned {
 
     fn machine(&self) -> Result<&Machine, &String> {
         let start = || {
-            // At most two run at the same time.
-            for other in self.node.iter().flat_map(|_| &self.earlier) {
+            // Each uses a processor, so at most two run at the same time.
+            if let Some(other) = self.node.as_ref().and(self.earlier.as_ref()) {
                 let _ = other.machine().map(Machine::wait);
             }
             Machine::start(&self.kernel, self.node.as_ref(), &self.scenarios)

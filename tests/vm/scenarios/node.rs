@@ -123,9 +123,10 @@ pub(super) fn a_pod_without_rights_is_restarted_after_lack_of_memory() {
     assert!(answers(), "{}", restricted.log());
     restricted.exhaust();
     let mut restarts = Restricted::restarts();
-    until("the container is restarted", || {
+    // The kubelet may tell the number before the reason.
+    until("the container is restarted, with a reason", || {
         restarts = Restricted::restarts();
-        restarts.0 > 0
+        restarts.0 > 0 && !restarts.1.is_empty()
     });
     assert_eq!(restarts.1, "OOMKilled");
     until("the restarted container answers", answers);
