@@ -77,6 +77,26 @@ pub(super) struct Subject<'s> {
     pub(super) buffers: u64,
 }
 
+#[cfg(test)]
+impl<'s> Subject<'s> {
+    /// A request without a workspace, caches or a UID of its own.
+    fn of(root: &'s OwnedFd, workers: &'s [Pid]) -> Self {
+        let since = SystemTime::UNIX_EPOCH;
+        Self {
+            root,
+            workspace: "",
+            identity: None,
+            workers,
+            shared: None,
+            since,
+            earlier: Earlier { since, current: BTreeSet::new() },
+            may_hide: false,
+            has_own_mounts: false,
+            buffers: 0,
+        }
+    }
+}
+
 /// Files in caches that earlier requests created. Those that have changed are
 /// counted for each request that has these caches now, because any of them may
 /// have changed them.

@@ -348,6 +348,17 @@ impl RequestLimits {
         }
     }
 
+    /// No limit at all.
+    #[cfg(test)]
+    pub(crate) const NONE: Self = Self {
+        memory: None,
+        disk: None,
+        files: None,
+        file_size: None,
+        processes: None,
+        watches: None,
+    };
+
     /// Returns true if any limit needs measuring.
     pub(crate) fn are_set(&self) -> bool {
         [self.memory, self.disk, self.files].iter().any(Option::is_some)

@@ -301,7 +301,6 @@ mod tests {
         },
         process::{Command, Stdio},
         thread,
-        time::SystemTime,
     };
 
     use nix::{
@@ -312,25 +311,11 @@ mod tests {
     };
 
     use super::*;
-    use crate::{
-        skip::lacks_root,
-        spawner::meter::{Earlier, Measurement},
-        wire::message::RequestLimits,
-    };
+    use crate::{skip::lacks_root, spawner::meter::Measurement, wire::message::RequestLimits};
 
     fn measured(worker: Pid) -> Measurement {
-        let subject = Subject {
-            root: &File::open("/").unwrap().into(),
-            workspace: "",
-            identity: None,
-            workers: &[worker],
-            shared: None,
-            since: SystemTime::UNIX_EPOCH,
-            earlier: Earlier { since: SystemTime::UNIX_EPOCH, current: BTreeSet::new() },
-            may_hide: false,
-            has_own_mounts: false,
-            buffers: 0,
-        };
+        let (root, workers) = (File::open("/").unwrap().into(), [worker]);
+        let subject = Subject::of(&root, &workers);
         let mut totals = Totals::new(RequestLimits::default());
         let processes = processes::members(&subject).unwrap();
         count(&subject, &processes, BTreeSet::new(), &mut totals);

@@ -45,7 +45,6 @@ mod tests {
         io::Read,
         os::unix::process::CommandExt,
         process::{Command, Stdio},
-        time::SystemTime,
     };
 
     use nix::{
@@ -56,7 +55,7 @@ mod tests {
     use super::{super::measure, *};
     use crate::{
         skip::lacks_root,
-        spawner::meter::{Earlier, Measurement},
+        spawner::meter::Measurement,
         wire::{exceeded::ExceededLimit, message::RequestLimits},
     };
 
@@ -71,18 +70,8 @@ mod tests {
         let mut process = process.stdout(Stdio::piped()).spawn().unwrap();
         process.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let worker = Pid::from_raw(process.id().cast_signed());
-        let subject = Subject {
-            root: &File::open("/").unwrap().into(),
-            workspace: "",
-            identity: None,
-            workers: &[worker],
-            shared: None,
-            since: SystemTime::UNIX_EPOCH,
-            earlier: Earlier { since: SystemTime::UNIX_EPOCH, current: BTreeSet::new() },
-            may_hide: false,
-            has_own_mounts,
-            buffers: 0,
-        };
+        let (root, workers) = (File::open("/").unwrap().into(), [worker]);
+        let subject = Subject { has_own_mounts, ..Subject::of(&root, &workers) };
         let limits = RequestLimits { memory: Some(20 * MIB), ..RequestLimits::default() };
         let reading = measure(&subject, limits);
         killpg(worker, Signal::SIGKILL).unwrap();

@@ -26,14 +26,7 @@ use nix::{
 use super::*;
 use crate::skip::skip;
 
-const NONE: RequestLimits = RequestLimits {
-    memory: None,
-    disk: None,
-    files: None,
-    file_size: None,
-    processes: None,
-    watches: None,
-};
+const NONE: RequestLimits = RequestLimits::NONE;
 const MIB: u64 = 1 << 20;
 
 /// A directory of workspaces with one workspace.
@@ -55,18 +48,7 @@ impl TestRoot {
     }
 
     fn subject<'s>(&'s self, workers: &'s [Pid]) -> Subject<'s> {
-        Subject {
-            root: &self.handle,
-            workspace: "w",
-            identity: None,
-            workers,
-            shared: None,
-            since: SystemTime::UNIX_EPOCH,
-            earlier: Earlier { since: SystemTime::UNIX_EPOCH, current: BTreeSet::new() },
-            may_hide: false,
-            has_own_mounts: false,
-            buffers: 0,
-        }
+        Subject { workspace: "w", ..Subject::of(&self.handle, workers) }
     }
 
     fn walk(&self, limits: RequestLimits) -> Measurement {

@@ -174,14 +174,7 @@ impl Totals {
 mod tests {
     use super::{super::report::Measurement, *};
 
-    const NONE: RequestLimits = RequestLimits {
-        memory: None,
-        disk: None,
-        files: None,
-        file_size: None,
-        processes: None,
-        watches: None,
-    };
+    const NONE: RequestLimits = RequestLimits::NONE;
 
     fn memory(own: u64, shared: u64) -> Memory {
         Memory { own, shared, tables: 0 }
