@@ -43,7 +43,8 @@ use crate::{
     worker::Channels,
 };
 
-/// This part of the slots is kept for owners that have no ending lease.
+/// This part of the slots is kept for owners that have no ending lease, and no more
+/// than this part in quarantine.
 const KEPT_PART: usize = 4;
 
 /// All slots and the children that work for them.
@@ -169,11 +170,13 @@ impl Leases {
     }
 
     /// The next order in the queue. While few slots are free, owners whose
-    /// earlier leases are still ending let others go first.
+    /// earlier leases are still ending let others go first. A lease in quarantine is no
+    /// reason to wait, unless its owner has more than are kept.
     fn next_order(&self) -> Option<usize> {
-        let is_scarce = self.slots.free() <= self.slots.len() / KEPT_PART;
+        let kept = self.slots.len() / KEPT_PART;
+        let is_scarce = self.slots.free() <= kept;
         let may_go = |(order, _): &(LeaseOrder, Channels)| {
-            !is_scarce || !self.slots.is_ending(&order.grants.owner)
+            !is_scarce || !self.slots.is_ending(&order.grants.owner, kept)
         };
         self.queue.iter().position(may_go)
     }

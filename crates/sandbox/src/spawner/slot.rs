@@ -164,12 +164,16 @@ impl Slots {
         self.free.len()
     }
 
-    /// Returns true if a lease of this owner is being released.
-    pub(super) fn is_ending(&self, owner: &str) -> bool {
-        self.all.iter().any(|slot| match &slot.state {
+    /// Returns true if a lease of this owner is being released. Some that are quarantined
+    /// do not count, because they may stay for good; more than `tolerated` would take the
+    /// slots of all others.
+    pub(super) fn is_ending(&self, owner: &str, tolerated: usize) -> bool {
+        let ending = self.all.iter().filter(|slot| match &slot.state {
             SlotState::Releasing { lease, .. } => lease.owner == owner,
             SlotState::Free { .. } | SlotState::Leased(_) => false,
-        })
+        });
+        let (stuck, soon): (Vec<_>, Vec<_>) = ending.partition(|slot| slot.is_quarantined());
+        !soon.is_empty() || stuck.len() > tolerated
     }
 
     /// Index of the slot that has lease `id`.
@@ -352,12 +356,28 @@ mod tests {
         let (_, index) = slots.lease(now).unwrap();
         let lease = slots.lease_mut(index).unwrap();
         (lease.owner, lease.traces) = ("helm".to_owned(), Traces::Processes);
-        assert!(!slots.is_ending("helm"));
+        assert!(!slots.is_ending("helm", 1));
         slots.begin_release(index, now, Duration::ZERO);
-        assert!(slots.is_ending("helm") && !slots.is_ending("kustomize"));
+        assert!(slots.is_ending("helm", 1) && !slots.is_ending("kustomize", 1));
         assert_eq!(slots.free(), 1);
         slots.end(index, now);
-        assert!(!slots.is_ending("helm"));
+        assert!(!slots.is_ending("helm", 1));
+    }
+
+    #[test]
+    fn few_leases_in_quarantine_do_not_count_as_ending() {
+        let mut slots = Slots::new([None; 3].into_iter());
+        let now = Instant::now();
+        let mut seen = Vec::new();
+        while let Some((_, index)) = slots.lease(now) {
+            let lease = slots.lease_mut(index).unwrap();
+            (lease.owner, lease.traces) = ("helm".to_owned(), Traces::Processes);
+            slots.begin_release(index, now, Duration::ZERO);
+            let before = slots.is_ending("helm", 2);
+            assert!(slots.release_mut(index).unwrap().quarantine());
+            seen.push((before, slots.is_ending("helm", 2)));
+        }
+        assert_eq!(seen, [(true, false), (true, false), (true, true)]);
     }
 
     #[test]
