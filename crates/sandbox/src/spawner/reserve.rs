@@ -45,6 +45,9 @@ const POSTPONED: Duration = Duration::from_millis(20);
 /// Pauses between two attempts to create a process.
 const FORK_AGAIN: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
 
+/// Most new processes for one order, if each ends before it gets it.
+const MOST_NEW: u32 = 3;
+
 /// Exit code of a process that could not prepare for its order.
 const UNFIT: i32 = 126;
 
@@ -74,6 +77,8 @@ pub(super) struct Reserve {
     /// Leases that one of these processes will end.
     promised: usize,
     attempts: u32,
+    /// Processes that ended without an order since the last order.
+    losses: u32,
     retry: Option<Instant>,
     /// Time until which a missing process may be missing.
     postponed: Option<Instant>,
@@ -96,6 +101,7 @@ impl Reserve {
             used: None,
             promised: 0,
             attempts: 0,
+            losses: 0,
             retry: None,
             postponed: None,
         }
@@ -155,8 +161,11 @@ impl Reserve {
             return None;
         }
         while self.idle.len() > self.promised {
-            match self.offer(duty, descriptors)? {
-                Ok(ordered) => return Some(ordered.pid),
+            match offer(&mut self.idle, (duty, descriptors))? {
+                Ok(ordered) => {
+                    self.losses = 0;
+                    return Some(ordered.pid);
+                }
                 Err(error) if channel::is_closed(&error) => {}
                 Err(_) => return None,
             }
@@ -170,11 +179,16 @@ impl Reserve {
     }
 
     /// Removes a process that ended without an order. Returns false for other
-    /// processes.
-    pub(super) fn remove(&mut self, pid: Pid) -> bool {
+    /// processes. If one after the other ends so, the next ones are created later and later.
+    pub(super) fn remove(&mut self, pid: Pid, now: Instant) -> bool {
         let before = self.idle.len();
         self.idle.retain(|standby| standby.pid != pid);
-        self.idle.len() < before || self.retired.remove(&pid)
+        let is_lost = self.idle.len() < before;
+        if is_lost {
+            self.retry = Some(now + FORK_AGAIN.pause(self.losses));
+            self.losses = self.losses.saturating_add(1);
+        }
+        is_lost || self.retired.remove(&pid)
     }
 
     /// Creates missing processes if it is time to, and lets those end that are too
@@ -225,39 +239,63 @@ impl Reserve {
         descriptors: &[BorrowedFd<'_>],
         kit: Kit<'_>,
     ) -> io::Result<Ordered> {
-        loop {
-            match self.offer(duty, descriptors) {
-                None => self.create(kit)?,
-                Some(Err(error)) if channel::is_closed(&error) => {}
-                Some(ordered) => return ordered,
-            }
-        }
-    }
-
-    /// Gives an order to the process that has stood by for longest. It keeps standing by if
-    /// the order cannot be sent.
-    fn offer(
-        &mut self,
-        duty: &Duty,
-        descriptors: &[BorrowedFd<'_>],
-    ) -> Option<io::Result<Ordered>> {
-        let Standby { pid, orders } = self.idle.pop_front()?;
-        Some(match channel::send(&orders, duty, descriptors) {
-            Err(error) if !channel::is_closed(&error) => {
-                self.idle.push_front(Standby { pid, orders });
-                Err(error)
-            }
-            sent => sent.map(|()| Ordered { pid, socket: orders }),
-        })
+        let fork = self.fork;
+        let ordered = give(&mut self.idle, (duty, descriptors), || Standby::create(fork, kit))?;
+        self.losses = 0;
+        Ok(ordered)
     }
 
     fn create(&mut self, kit: Kit<'_>) -> io::Result<()> {
-        let (orders, theirs) = channel::packet_pair()?;
-        let spawner = Pid::this();
-        let pid = self.fork.fork(|| stand_by(&theirs, spawner, kit))?;
-        self.idle.push_back(Standby { pid, orders });
+        self.idle.push_back(Standby::create(self.fork, kit)?);
         Ok(())
     }
+}
+
+impl Standby {
+    fn create(fork: SingleThreaded, kit: Kit<'_>) -> io::Result<Self> {
+        let (orders, theirs) = channel::packet_pair()?;
+        let spawner = Pid::this();
+        let pid = fork.fork(|| stand_by(&theirs, spawner, kit))?;
+        Ok(Self { pid, orders })
+    }
+}
+
+/// Gives an order to one that lives, or to a new one. Ends if new ones die one after the
+/// other: the caller tries again later.
+fn give(
+    idle: &mut VecDeque<Standby>,
+    order: (&Duty, &[BorrowedFd<'_>]),
+    mut create: impl FnMut() -> io::Result<Standby>,
+) -> io::Result<Ordered> {
+    for attempt in 0..=MOST_NEW {
+        while let Some(offered) = offer(idle, order) {
+            match offered {
+                Err(error) if channel::is_closed(&error) => {}
+                ordered => return ordered,
+            }
+        }
+        if attempt < MOST_NEW {
+            idle.push_back(create()?);
+        }
+    }
+    let text = format!("{MOST_NEW} new processes ended before they got their order");
+    Err(io::Error::other(text))
+}
+
+/// Gives an order to the process that has stood by for longest. It keeps standing by if
+/// the order cannot be sent.
+fn offer(
+    idle: &mut VecDeque<Standby>,
+    (duty, descriptors): (&Duty, &[BorrowedFd<'_>]),
+) -> Option<io::Result<Ordered>> {
+    let Standby { pid, orders } = idle.pop_front()?;
+    Some(match channel::send(&orders, duty, descriptors) {
+        Err(error) if !channel::is_closed(&error) => {
+            idle.push_front(Standby { pid, orders });
+            Err(error)
+        }
+        sent => sent.map(|()| Ordered { pid, socket: orders }),
+    })
 }
 
 /// A process could not prepare for its order.
@@ -318,3 +356,6 @@ fn rename(name: &CStr) {
     // Only for people.
     let _ = prctl::set_name(name);
 }
+
+#[cfg(test)]
+mod tests;

@@ -101,7 +101,7 @@ impl Leases {
             Some(ChildRole::Meter(look)) => self.measured(&look, &reaped, now),
             // Without a grace, it did not wait for the processes.
             Some(ChildRole::Stopper { .. } | ChildRole::Demoter { .. }) => {}
-            None if self.reserve.remove(reaped.pid) => {}
+            None if self.reserve.remove(reaped.pid, now) => {}
             None if self.cleaner.is(reaped.pid) => {
                 let unfinished = self.cleaner.ended();
                 self.end_unfinished(unfinished);

@@ -1,0 +1,45 @@
+use super::*;
+
+/// A process that has ended, or one that stands by with its end of the connection.
+fn standby(pid: i32, lives: bool) -> (Standby, Option<OwnedFd>) {
+    let (orders, theirs) = channel::packet_pair().unwrap();
+    (Standby { pid: Pid::from_raw(pid), orders }, lives.then_some(theirs))
+}
+
+#[test]
+fn an_order_is_given_to_the_first_that_lives() {
+    let (mut idle, mut ends) = (VecDeque::new(), Vec::new());
+    for (pid, lives) in [(1, false), (2, true), (3, true)] {
+        let (process, end) = standby(pid, lives);
+        idle.push_back(process);
+        ends.extend(end);
+    }
+    let ordered = give(&mut idle, (&Duty::default(), &[]), || panic!("one lives")).unwrap();
+    assert_eq!((ordered.pid.as_raw(), idle.len()), (2, 1));
+}
+
+#[test]
+fn new_processes_that_end_at_once_are_not_created_for_ever() {
+    let mut created = 0;
+    let mut idle = VecDeque::from([standby(1, false).0]);
+    let error = give(&mut idle, (&Duty::default(), &[]), || {
+        created += 1;
+        assert!(created < 100, "without an end");
+        Ok(standby(created, false).0)
+    });
+    let error = error.unwrap_err().to_string();
+    assert_eq!(error, "3 new processes ended before they got their order");
+    assert_eq!((created, idle.len()), (3, 0));
+}
+
+#[test]
+fn the_last_new_process_gets_the_order() {
+    let (mut created, mut ends) = (0, Vec::new());
+    let ordered = give(&mut VecDeque::new(), (&Duty::default(), &[]), || {
+        created += 1;
+        let (process, end) = standby(created, created == 3);
+        ends.extend(end);
+        Ok(process)
+    });
+    assert_eq!(ordered.unwrap().pid.as_raw(), 3);
+}
