@@ -137,7 +137,11 @@ impl Workspace {
         context: &mut RequestContext,
     ) -> Result<(CommandClock, Output), RequestError> {
         let ordered = context.deadline.limit(self.checkout.lease.order(command)).await;
-        let ordered = ordered.map_err(RunError::from)?.map_err(RunError::from)?;
+        let not_ordered = |error| match error {
+            NotRun::Command(text) => RunError::Start { text, hint: None },
+            NotRun::Unconfined(error) => error.into(),
+        };
+        let ordered = ordered.map_err(RunError::from)?.map_err(not_ordered)?;
         self.begin(phase, context).await?;
         let Checkout { lease, defaults, repository, .. } = &mut self.checkout;
         let clock = CommandClock::start(defaults.timeout, context);

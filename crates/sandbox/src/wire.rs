@@ -2,6 +2,7 @@
 //! use. This folder uses no other folder of the crate.
 
 pub(crate) mod account;
+pub(crate) mod arguments;
 pub(crate) mod ask_pass;
 pub(crate) mod channel;
 pub(crate) mod descriptors;

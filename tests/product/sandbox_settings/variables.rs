@@ -1,5 +1,7 @@
 //! `spec.sandbox.env`.
 
+use std::fs;
+
 use crate::sandbox_settings::bench::{Bench, tiers};
 
 const PRINT: &str = "echo 'kind: A'; env | sed 's/^/#/' >&2; for n in SHOWN HIDDEN CMP_SUPERVISOR_X \
@@ -47,4 +49,40 @@ fn the_supervisors_own_variables_cannot_be_listed() {
     let rendered = bench("  sandbox: {env: ['*']}").render("none", &[]);
     assert_eq!(rendered.value("CMP_SUPERVISOR_X"), "unset");
     assert_eq!(rendered.value("HIDDEN"), "hidden");
+}
+
+/// Argo CD's text comes first, and the variable's value is nowhere.
+#[test]
+fn a_variable_that_no_program_can_have_is_named() {
+    let value = "v3ry".repeat((128 << 10) / 4 - 2);
+    let rendered = bench("").render("none", &["--env", &format!("MINE={value}")]);
+    for part in ["sh: argument list too long (the variable ARGOCD_ENV_MINE has 13", "131072"] {
+        assert!(rendered.stderr.contains(part), "{}", rendered.stderr);
+    }
+    assert!(!rendered.stderr.contains("v3ry"), "{}", rendered.stderr);
+}
+
+#[test]
+fn variables_that_are_too_long_together_are_the_fault_of_the_request() {
+    let bench = bench("");
+    for (number, bytes) in [(30, 100_000), (100, 100_000)] {
+        let entry = |n: usize| format!("{{name: V{n}, value: {}}}", "v3ry".repeat(bytes / 4));
+        let entries: Vec<_> = (0..number).map(entry).collect();
+        let application = format!(
+            "kind: Application\nmetadata: {{name: a}}\nspec: {{source: {{repoURL: a, path: ., \
+             plugin: {{env: [{}]}}}}}}",
+            entries.join(", ")
+        );
+        fs::write(bench.path("application.yaml"), application).unwrap();
+        let path = bench.path("application.yaml").display().to_string();
+        let rendered = bench.render("none", &["-f", &path]);
+        for part in [
+            "sh: argument list too long (all arguments and variables take",
+            "variable ARGOCD_ENV_V",
+        ] {
+            assert!(rendered.stderr.contains(part), "{}", rendered.stderr);
+        }
+        let text = &rendered.stderr;
+        assert!(!text.contains("v3ry") && !text.contains("plan"), "{text}");
+    }
 }

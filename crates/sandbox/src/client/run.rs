@@ -8,6 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use prost::Message;
 use thiserror::Error;
 use tokio::{sync::mpsc, time::timeout_at};
 
@@ -23,9 +24,11 @@ use super::{
 use crate::{
     client::redact::Redactor,
     wire::{
+        arguments::too_long,
         message::JobKind,
-        plan::{Answer, RawUsage, RunTask, Task},
+        plan::{Answer, MAX_PLAN, RawUsage, RunTask, Task},
     },
+    worker::look_up,
 };
 
 /// Longest wait for the last output of a command that got SIGTERM. The output
@@ -36,6 +39,9 @@ const STOP_WAIT: Duration = Duration::from_millis(40);
 /// A command that has ended by then is not measured, and its output does not wake
 /// this process. The first measurement would come much later.
 const BRIEF: Duration = Duration::from_millis(5);
+
+/// Bytes of a plan that are not its command: caches and ports.
+const REST_OF_PLAN: usize = 1024 * 1024;
 
 /// Outputs of a command.
 const OUTPUTS: usize = 2;
@@ -93,7 +99,7 @@ pub enum NotRun {
 impl Lease {
     /// Tells a worker its command. It starts at once, or as soon as the archive is
     /// unpacked. [`Self::run`] follows it; without that, it is killed with the lease.
-    pub async fn order(&mut self, command: Command) -> Result<Ordered, Unconfined> {
+    pub async fn order(&mut self, command: Command) -> Result<Ordered, NotRun> {
         let ordered = Ordered {
             max_output: command.max_output,
             room: Arc::clone(&command.room),
@@ -101,13 +107,16 @@ impl Lease {
             opened: command.ask_pass.as_ref().map(|place| place.opened.clone()),
         };
         let is_read_only = self.bounds().is_read_only;
-        let task = Task::Run(RunTask { is_read_only, ..command.into() });
+        let task = RunTask { is_read_only, ..command.into() };
+        if let Some(text) = longer_than_a_plan(&task) {
+            return Err(NotRun::Command(text));
+        }
         let mut worker = match self.take_worker() {
             Some(worker) => worker,
             None => self.start_worker().await?,
         };
         self.incomplete();
-        worker.tell(&self.bounds().plan(task)).await;
+        worker.tell(&self.bounds().plan(Task::Run(task))).await;
         self.keep_worker(worker);
         Ok(ordered)
     }
@@ -233,6 +242,21 @@ async fn streams(worker: &mut WorkerHandle) -> Result<Begun, NotRun> {
         Some((answer, _)) => Err(failure(answer)),
         None => Err(worker.unexpected_end().await.into()),
     }
+}
+
+/// The error of a command that no worker could be told. The kernel would refuse it anyway.
+fn longer_than_a_plan(task: &RunTask) -> Option<String> {
+    if task.encoded_len() <= MAX_PLAN - REST_OF_PLAN {
+        return None;
+    }
+    let program = task.words.first().map(AsRef::as_ref).unwrap_or_default();
+    let found = look_up(program, &task.search).ok();
+    let program = found.map_or_else(
+        || String::from_utf8_lossy(program).into_owned(),
+        |path| path.to_string_lossy().into_owned(),
+    );
+    let variables = task.inherited.iter().chain(&task.environment);
+    Some(too_long(&program, task.words.iter().map(AsRef::as_ref), variables.map(AsRef::as_ref)))
 }
 
 fn failure(answer: Answer) -> NotRun {

@@ -22,7 +22,7 @@ use super::{
 pub(crate) const OPEN_REPOSITORY: &str = "open the repository";
 
 /// Longest plan in bytes. Linux limits arguments and environment to 6 MiB.
-const MAX_PLAN: usize = 8 * 1024 * 1024;
+pub(crate) const MAX_PLAN: usize = 8 * 1024 * 1024;
 
 /// Longest reply in bytes. Nobody counts the memory of an incomplete one.
 pub(crate) const MAX_REPLY: usize = 128 * 1024;

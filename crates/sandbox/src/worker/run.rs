@@ -26,6 +26,7 @@ use super::{
 use crate::{
     kernel::limits,
     wire::{
+        arguments::too_long,
         channel,
         plan::{self, Answer, OPEN_REPOSITORY, Reply, RunTask},
     },
@@ -62,7 +63,6 @@ pub(super) fn become_command(
     // found through a relative PATH.
     chdir("/").map_err(step("leave the workspace"))?;
     let path = lookup::look_up(program, &task.search).map_err(JobError::Command)?;
-    let failed = |errno| JobError::Command(start_error(&path, errno, task));
     if task.is_read_only && tenant.repository.is_none() {
         confined.keep_repository(tenant)?;
     }
@@ -76,9 +76,18 @@ pub(super) fn become_command(
         .map_err(|errno| JobError::Command(entry_error(&path, errno, task)))?;
     connect(socket, ask_pass.as_ref().map(|place| &*place.descriptors).unwrap_or_default())?;
     limits::lower_descriptors().map_err(step("limit descriptors"))?;
-    let path = CString::new(path.as_os_str().as_bytes());
-    let path = path.map_err(|_nul| JobError::Command("exec: invalid argument".to_owned()))?;
-    execve(&path, &arguments, &variables).map_err(failed)
+    let program = CString::new(path.as_os_str().as_bytes());
+    let program = program.map_err(|_nul| JobError::Command("exec: invalid argument".to_owned()))?;
+    execve(&program, &arguments, &variables).map_err(|errno| {
+        JobError::Command(match errno {
+            Errno::E2BIG => {
+                let (words, all) = (arguments.iter(), variables.iter());
+                let path = path.to_string_lossy();
+                too_long(&path, words.map(|word| word.to_bytes()), all.map(|one| one.to_bytes()))
+            }
+            errno => start_error(&path, errno, task),
+        })
+    })
 }
 
 /// Flags to open a directory for entering it.
