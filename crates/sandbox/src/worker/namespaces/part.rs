@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::mount::MsFlags;
+use nix::{libc, mount::MsFlags};
 use rustix::{
     fs::{CWD, FileType, StatVfsMountFlags, fstat, fstatvfs},
     mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree},
@@ -23,6 +23,11 @@ use crate::worker::{
 
 /// Directory of the new root in which copies are made.
 const COPIES: &str = ".copies";
+
+/// Links are not followed: the option, and how the kernel tells it (ST_NOSYMFOLLOW). Only
+/// kernels that know it, Linux 5.10 and later, do. Other crates have no names for them.
+const NOSYMFOLLOW: MsFlags = MsFlags::from_bits_retain(libc::MS_NOSYMFOLLOW);
+const TOLD_NOSYMFOLLOW: StatVfsMountFlags = StatVfsMountFlags::from_bits_retain(0x2000);
 
 /// A path of the new root.
 pub(super) enum Part {
@@ -111,6 +116,7 @@ impl Source {
         let kept = [
             (StatVfsMountFlags::NOEXEC, MsFlags::MS_NOEXEC),
             (StatVfsMountFlags::RDONLY, MsFlags::MS_RDONLY),
+            (TOLD_NOSYMFOLLOW, NOSYMFOLLOW),
         ];
         let present = kept.into_iter().filter(|(told, _)| about.f_flag.contains(*told));
         present.map(|(_, option)| option).collect()
@@ -163,6 +169,7 @@ mod tests {
             return;
         }
         let all = Told::NOEXEC | Told::RDONLY | Told::NOSUID | Told::NODEV | Told::NOATIME;
+        let all = all | TOLD_NOSYMFOLLOW;
         let inert = Told::NOSUID | Told::NODEV;
         let none = MsFlags::empty();
         for (options, access, expected) in [
@@ -172,6 +179,7 @@ mod tests {
             (MsFlags::MS_NOEXEC, MsFlags::MS_RDONLY, inert | Told::NOEXEC | Told::RDONLY),
             (MsFlags::MS_RDONLY, none, inert | Told::RDONLY),
             (MsFlags::MS_NOATIME, none, inert | Told::NOATIME),
+            (NOSYMFOLLOW, none, inert | TOLD_NOSYMFOLLOW),
         ] {
             assert_eq!(again(options, access) & all, expected, "{options:?} {access:?}");
         }
