@@ -25,6 +25,7 @@ mod leftovers;
 mod meter;
 mod not_prepared;
 mod pressure;
+mod presumed;
 mod priority;
 mod process_check;
 mod refusals;

@@ -3,6 +3,7 @@
 mod cgroup;
 mod children;
 mod clean;
+mod growth;
 mod measure;
 mod passes;
 mod pressed;

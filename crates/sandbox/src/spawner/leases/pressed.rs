@@ -8,6 +8,7 @@ use crate::{
         census::Survey,
         guard::{self, Victim},
         pressure::Level,
+        slot::LeaseRecord,
     },
     wire::{exceeded::LimitExceeded, message::SpawnerEvent, usage::LeaseUsage},
 };
@@ -25,11 +26,18 @@ impl Leases {
     }
 
     /// Ends the largest request if all together use too much, or if the container
-    /// is almost full.
+    /// is almost full. There is no time to count files then.
     pub(super) fn guard(&mut self, now: Instant) {
-        let usages: Vec<LeaseUsage> =
-            self.active().map(|lease| lease.tally.usage(lease.id)).collect();
         let is_full = self.pressure.is_full();
+        let usage = |lease: &LeaseRecord| {
+            let mut usage = lease.tally.usage(lease.id);
+            // A cgroup has counted them already.
+            if is_full && lease.cgroup.is_none() {
+                usage.file_memory = usage.file_memory.saturating_add(lease.presumed.memory());
+            }
+            usage
+        };
+        let usages: Vec<LeaseUsage> = self.active().map(usage).collect();
         let Some(victim) = guard::victim(&self.total, &usages, is_full) else { return };
         if is_full {
             self.pressure.relieve(now);
