@@ -84,7 +84,7 @@ mod tests {
         too_long(
             "/bin/sh",
             words.iter().map(|word| word.as_bytes()),
-            variables.iter().map(|entry| entry.as_bytes()),
+            variables.iter().map(String::as_bytes),
         )
     }
 

@@ -79,13 +79,15 @@ pub(super) fn become_command(
     let program = CString::new(path.as_os_str().as_bytes());
     let program = program.map_err(|_nul| JobError::Command("exec: invalid argument".to_owned()))?;
     execve(&program, &arguments, &variables).map_err(|errno| {
-        JobError::Command(match errno {
-            Errno::E2BIG => {
-                let (words, all) = (arguments.iter(), variables.iter());
-                let path = path.to_string_lossy();
-                too_long(&path, words.map(|word| word.to_bytes()), all.map(|one| one.to_bytes()))
-            }
-            errno => start_error(&path, errno, task),
+        JobError::Command(if errno == Errno::E2BIG {
+            let (words, all) = (arguments.iter(), variables.iter());
+            too_long(
+                &path.to_string_lossy(),
+                words.map(|word| word.to_bytes()),
+                all.map(|one| one.to_bytes()),
+            )
+        } else {
+            start_error(&path, errno, task)
         })
     })
 }

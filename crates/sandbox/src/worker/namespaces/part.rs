@@ -24,7 +24,7 @@ use crate::worker::{
 /// Directory of the new root in which copies are made.
 const COPIES: &str = ".copies";
 
-/// Links are not followed: the option, and how the kernel tells it (ST_NOSYMFOLLOW). Only
+/// Links are not followed: the option, and how the kernel tells it (`ST_NOSYMFOLLOW`). Only
 /// kernels that know it, Linux 5.10 and later, do. Other crates have no names for them.
 const NOSYMFOLLOW: MsFlags = MsFlags::from_bits_retain(libc::MS_NOSYMFOLLOW);
 const TOLD_NOSYMFOLLOW: StatVfsMountFlags = StatVfsMountFlags::from_bits_retain(0x2000);
