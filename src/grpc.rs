@@ -11,6 +11,7 @@ mod call;
 mod client;
 mod connection;
 mod encoded;
+mod first_call;
 mod health;
 mod leftovers;
 mod observed;

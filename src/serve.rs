@@ -314,7 +314,7 @@ fn common(
     Recorders { keeper, tracer }: Recorders,
     metrics: Metrics,
 ) -> Common {
-    let connections = pipeline.budget.borrow().connections.amount;
+    let connections = pipeline.budget.borrow().connections.clone();
     let open_calls = OpenCalls::new(pipeline.budget.clone());
     Common {
         calls: pipeline.defaults.calls.clone(),
@@ -323,7 +323,7 @@ fn common(
         max_message: config.max_message(),
         drains: Drains::default(),
         stream_timeout: config.stream_timeout.0,
-        room: Room::new(connections, metrics.clone()),
+        room: Room::new(&connections, metrics.clone()),
         open_calls,
         metrics,
         recent: Recent::new(config.details()),

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{
-    derive::{DESCRIPTORS_PER_REQUEST, WAITER},
+    derive::{CONNECTION, CONNECTIONS_DIVISOR, DESCRIPTORS_PER_REQUEST, WAITER},
     reserve::{MIB, Memory},
     *,
 };
@@ -98,6 +98,8 @@ proptest! {
         prop_assert!(output == 100 * MIB || (output + MIB) * 3 + shared > outputs.amount);
         let (requests, connections) = (requests.amount as u64, budget.connections.amount as u64);
         prop_assert!(requests * DESCRIPTORS_PER_REQUEST + connections <= container.descriptors.amount);
+        let idle = connections.saturating_sub(budget.open_calls() as u64);
+        prop_assert!(idle * CONNECTION <= reserve / CONNECTIONS_DIVISOR);
         prop_assert!(requests * 2 <= u64::from(budget.leases.amount));
     }
 
@@ -221,6 +223,16 @@ fn few_descriptors_bound_requests_and_connections() {
     let budget = Budget::derive(&few, &given());
     assert_eq!(budget.requests.origin, "the least that a request needs of descriptors");
     assert!(budget.connections.amount > 300, "{budget:?}");
+}
+
+#[test]
+fn many_descriptors_do_not_let_connections_fill_the_container() {
+    let mut small = container(256 * MIB, 4000, GIB);
+    small.descriptors = own(1 << 20);
+    let Share { amount, origin } = Budget::derive(&small, &given()).connections;
+    assert_eq!((amount, &*origin), (1228, "a quarter of 96Mi for the supervisor, or open calls"));
+    let all = Given { queue: Some(9000), ..given() };
+    assert!(Budget::derive(&small, &all).connections.amount > 9000, "each waits on its own");
 }
 
 #[test]

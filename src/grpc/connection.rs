@@ -15,10 +15,12 @@ use super::{
     authority::Repaired,
     call::{Definitions, PluginRecorders},
     encoded,
+    first_call::FirstCall,
     open_calls::{OpenCall, OpenCalls},
     room::Room,
     service::{Common, PluginService},
     stream, unknown,
+    warning_pause::WarningPause,
     wire::plugin::config_management_plugin_service_server::ConfigManagementPluginServiceServer,
 };
 use crate::{
@@ -53,6 +55,8 @@ pub(super) struct Server {
     tasks: TaskTracker,
     room: Room,
     open_calls: OpenCalls,
+    /// The last warning of clients that make no call.
+    silent: WarningPause,
 }
 
 impl Server {
@@ -91,6 +95,7 @@ impl Server {
             tasks: common.connections.clone(),
             room: common.room.clone(),
             open_calls: common.open_calls.of_plugin(),
+            silent: WarningPause::default(),
         }
     }
 
@@ -105,7 +110,10 @@ impl Server {
         let (routes, open_calls) = (self.routes.clone(), self.open_calls.clone());
         let pinned = Arc::clone(&newest.borrow());
         let definitions = Definitions { pinned, newest };
+        let first = FirstCall::default();
+        let calls = first.clone();
         let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
+            calls.begin();
             request.extensions_mut().insert(definitions.clone());
             answer(routes.clone(), open_calls.enter(), request)
         });
@@ -117,13 +125,15 @@ impl Server {
         let connection = http.serve_connection(TokioIo::new(Repaired::new(stream)), service);
         // At once: otherwise more clients are accepted before this task runs.
         let (room, place) = (self.room.clone(), self.room.try_enter());
+        let silent = self.silent.clone();
         self.tasks.spawn(async move {
             let _lent = lent;
             let _place = match place {
                 Some(place) => place,
                 None => room.enter().await,
             };
-            if let Err(error) = connection.await {
+            let shut_down = http2::Connection::graceful_shutdown;
+            if let Some(Err(error)) = first.follow(connection, shut_down, &silent).await {
                 debug!(%error, "a connection ended early");
             }
         });

@@ -1,20 +1,23 @@
-//! The number of connections, which the limit of descriptors bounds.
+//! The number of connections, which descriptors and memory bound.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::warn;
 
 use super::warning_pause::WarningPause;
 use crate::{
+    budget::Share,
     metrics::Metrics,
     semaphore::{Place, ResizableSemaphore},
 };
 
 /// Room for connections of all plugins. Without room, new clients wait in the
-/// queue of their socket instead of failing for lack of a descriptor.
+/// queue of their socket instead of failing for lack of a descriptor, or filling the memory.
 #[derive(Clone, Debug)]
 pub struct Room {
     places: Arc<ResizableSemaphore>,
+    /// The limit that decides the size, for people.
+    origin: Arc<Mutex<String>>,
     metrics: Metrics,
     warning_pause: WarningPause,
 }
@@ -22,17 +25,20 @@ pub struct Room {
 impl Room {
     /// Room for `size` connections.
     #[must_use]
-    pub fn new(size: usize, metrics: Metrics) -> Self {
+    pub fn new(size: &Share<usize>, metrics: Metrics) -> Self {
         Self {
-            places: ResizableSemaphore::new(size.max(1)),
+            places: ResizableSemaphore::new(size.amount.max(1)),
+            origin: Arc::new(Mutex::new(size.origin.clone().into_owned())),
             metrics,
             warning_pause: WarningPause::default(),
         }
     }
 
     /// Changes the size. Open connections stay, also if they are too many.
-    pub fn resize(&self, size: usize) {
-        self.places.resize(|_before| size.max(1));
+    pub fn resize(&self, size: &Share<usize>) {
+        *self.origin.lock().unwrap_or_else(PoisonError::into_inner) =
+            size.origin.clone().into_owned();
+        self.places.resize(|_before| size.amount.max(1));
     }
 
     /// Number of open connections.
@@ -63,10 +69,13 @@ impl Room {
 
     fn warn(&self) {
         if self.warning_pause.is_over() {
+            let origin = self.origin.lock().unwrap_or_else(PoisonError::into_inner);
             warn!(
                 connections = self.places.limit(),
-                "new connections wait: the limit of descriptors allows no more: raise \
-                 RLIMIT_NOFILE of the container's runtime"
+                limit = %origin,
+                "new connections wait: there is no room for more: end those of idle clients, or \
+                 raise the limit: raise RLIMIT_NOFILE of the container's runtime if it is that of \
+                 descriptors, and else the container's memory limit"
             );
         }
     }
@@ -84,7 +93,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn without_room_a_connection_waits_and_is_counted() {
         let metrics = Metrics::new();
-        let room = Room::new(1, metrics.clone());
+        let room = Room::new(&Share::new(1, ""), metrics.clone());
         room.free().await;
         let place = room.try_enter().unwrap();
         assert!(timeout(Duration::from_mins(1), room.free()).await.is_err());
@@ -96,14 +105,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_larger_room_admits_those_that_wait() {
-        let room = Room::new(1, Metrics::new());
+        let room = Room::new(&Share::new(1, ""), Metrics::new());
         let _place = room.try_enter().unwrap();
         let mut waiting = Box::pin(room.free());
         assert!(poll_once(waiting.as_mut()).await.is_pending());
-        room.resize(2);
+        room.resize(&Share::new(2, ""));
         assert!(poll_once(waiting.as_mut()).await.is_ready());
         let _second = room.try_enter().unwrap();
-        room.resize(1);
+        room.resize(&Share::new(1, ""));
         assert_eq!(room.in_use(), 2);
         assert!(room.try_enter().is_none());
     }

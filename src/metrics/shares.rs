@@ -25,7 +25,7 @@ pub(super) static USED: Family = family(
 pub(super) static CONNECTIONS: Family = family(
     ("argocd_cmp_connections_waiting_total", Kind::Counter),
     &[],
-    "Times that new connections had to wait because descriptors were used up.",
+    "Times that new connections had to wait because descriptors, or the memory for connections, were used up.",
 );
 
 impl Metrics {
@@ -49,7 +49,7 @@ impl Metrics {
         self.amount(&USED, &[Dimension::Contained.is(resource.as_str())], amount);
     }
 
-    /// Counts a connection that has to wait for a descriptor.
+    /// Counts a connection that has to wait for room.
     pub fn connection_waits(&self) {
         self.counter(&CONNECTIONS, &[]).increment(1);
     }

@@ -107,7 +107,7 @@ impl Resources {
 
     async fn publish(&self, Handles { link, states, metrics }: &Handles, room: &Room) {
         let budget = self.budget.borrow().clone();
-        room.resize(budget.connections.amount);
+        room.resize(&budget.connections);
         for (resource, amount) in budget.amounts() {
             metrics.budget(resource, amount);
         }
