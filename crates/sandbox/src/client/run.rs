@@ -2,12 +2,13 @@
 
 use std::{
     os::unix::ffi::OsStrExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
+use cmp_go::exec::look_path;
 use prost::Message;
 use thiserror::Error;
 use tokio::{sync::mpsc, time::timeout_at};
@@ -28,7 +29,6 @@ use crate::{
         message::JobKind,
         plan::{Answer, MAX_PLAN, RawUsage, RunTask, Task},
     },
-    worker::look_up,
 };
 
 /// Longest wait for the last output of a command that got SIGTERM. The output
@@ -250,7 +250,8 @@ fn longer_than_a_plan(task: &RunTask) -> Option<String> {
         return None;
     }
     let program = task.words.first().map(AsRef::as_ref).unwrap_or_default();
-    let found = look_up(program, &task.search).ok();
+    // The text names it as the worker would.
+    let found = look_path(program, &task.search, Path::is_file).ok();
     let program = found.map_or_else(
         || String::from_utf8_lossy(program).into_owned(),
         |path| path.to_string_lossy().into_owned(),

@@ -1,4 +1,4 @@
-//! What the kernel takes as the arguments and variables of a program.
+//! The limits of the kernel for the arguments and variables of a program.
 
 use std::fmt::Write;
 

@@ -31,7 +31,7 @@ impl Leases {
         }
     }
 
-    /// What a pass has seen of the lease of a slot; `None` if it has no process.
+    /// The row of a pass for the lease of a slot; `None` if it has no process.
     pub(super) fn row(&self, slot: usize, survey: &Survey) -> Option<Row> {
         if let Some(pair) = self.slots.uids(slot) {
             return survey.rows.get(&pair.tenant.as_raw()).copied();
