@@ -15,6 +15,7 @@ mod process;
 mod queue;
 mod reload;
 mod requests;
+mod running;
 mod sandbox;
 mod series;
 mod shares;
@@ -33,6 +34,7 @@ use self::{
     plugins::DefinedPlugins,
     queue::Queues,
     requests::BUILD_INFO,
+    running::Running,
     series::{PluginSeries, Series},
 };
 pub use self::{
@@ -61,6 +63,7 @@ pub struct Metrics {
     plugins: PluginSeries,
     defined: DefinedPlugins,
     queues: Queues,
+    running: Running,
     applications: Applications,
     exemplars: Exemplars,
     /// `grpc_server_handling_seconds` is wanted.
@@ -95,6 +98,7 @@ impl Metrics {
             plugins: PluginSeries::default(),
             defined: DefinedPlugins::default(),
             queues: Queues::default(),
+            running: Running::default(),
             applications: Applications::default(),
             exemplars: Exemplars::default(),
             has_grpc_times: false,

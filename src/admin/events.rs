@@ -16,13 +16,16 @@ use std::{
 use hyper::body::{Body, Bytes, Frame};
 use serde::Serialize;
 use tokio::{
-    sync::{Mutex, OwnedSemaphorePermit, Semaphore},
+    sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch::Receiver},
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::ReusableBoxFuture;
 
 use super::Sources;
-use crate::state::Summary;
+use crate::{
+    metrics::Metrics,
+    state::{State, Summary},
+};
 
 /// Listeners at a time. The page asks again and again if there is no place.
 pub(super) const MAX_LISTENERS: usize = 16;
@@ -48,10 +51,21 @@ pub(super) struct Live {
 #[derive(Clone, Debug)]
 struct Facts {
     read_at: Instant,
+    known: Known,
+    metrics: Arc<str>,
+}
+
+/// The part of the state whose text takes time in proportion to the number of plugins. It is
+/// not made again while nothing changes.
+#[derive(Clone, Debug)]
+struct Known {
     /// Everything but the plugins: it often changes, and they rarely do.
     summary: Arc<str>,
     plugins: Arc<str>,
-    metrics: Arc<str>,
+    /// The states, of which the last one was read.
+    states: Receiver<State>,
+    /// Requests waited, whose times change.
+    has_queue: bool,
 }
 
 /// The body of an answer that never ends.
@@ -99,22 +113,35 @@ impl Live {
         if let Some(facts) = facts.as_ref().filter(is_new) {
             return facts.clone();
         }
-        facts.insert(Facts::read(&sources, now).await).clone()
+        let last = facts.take();
+        facts.insert(Facts::read(&sources, now, last).await).clone()
     }
 }
 
 impl Facts {
-    async fn read(sources: &Sources, read_at: Instant) -> Self {
-        let mut summary = Summary::from(&*sources.states.borrow()).with_queues(&sources.metrics);
-        let plugins = mem::take(&mut summary.plugins);
+    async fn read(sources: &Sources, read_at: Instant, last: Option<Self>) -> Self {
         // The thread ends with the supervisor.
         let metrics = sources.scrapes.shown().await.unwrap_or_default();
-        Self {
-            read_at,
-            summary: json(&summary).into(),
-            plugins: json(&plugins).into(),
-            metrics: String::from_utf8_lossy(&metrics).into(),
+        let metrics = String::from_utf8_lossy(&metrics).into();
+        let last = last.map(|last| last.known);
+        Self { read_at, known: Known::read(&sources.states, &sources.metrics, last), metrics }
+    }
+}
+
+impl Known {
+    fn read(states: &Receiver<State>, metrics: &Metrics, last: Option<Self>) -> Self {
+        let has_queue = metrics.has_queue();
+        let is_same = |last: &Self| {
+            !has_queue && !last.has_queue && last.states.has_changed().is_ok_and(|changed| !changed)
+        };
+        if let Some(last) = last.filter(is_same) {
+            return last;
         }
+        let mut states = states.clone();
+        let summary = Summary::from(&*states.borrow_and_update());
+        let mut summary = summary.with_queues(metrics);
+        let plugins = json(&mem::take(&mut summary.plugins)).into();
+        Self { summary: json(&summary).into(), plugins, states, has_queue }
     }
 }
 
@@ -126,7 +153,7 @@ fn json(value: &impl Serialize) -> String {
 impl Events {
     /// The changes since the last call; `None` if there are none and nothing is due.
     fn changes(&mut self, facts: Facts) -> Option<String> {
-        let Facts { summary, plugins, metrics, .. } = facts;
+        let Facts { known: Known { summary, plugins, .. }, metrics, .. } = facts;
         let mut text = String::new();
         let facts = [("summary", summary), ("plugins", plugins), ("metrics", metrics)];
         for ((name, fact), sent) in facts.into_iter().zip(&mut self.sent) {
@@ -180,7 +207,30 @@ impl Body for Events {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::watch;
+
     use super::*;
+
+    #[test]
+    fn the_text_of_plugins_is_made_again_only_after_a_change() {
+        let (sender, states) = watch::channel(State::default());
+        let metrics = Metrics::new();
+        let plugin = metrics.plugin("p");
+        let read = |last: &Known| Known::read(&states, &metrics, Some(last.clone()));
+        let is_same = |a: &Known, b: &Known| Arc::ptr_eq(&a.plugins, &b.plugins);
+        let first = Known::read(&states, &metrics, None);
+        assert!(is_same(&first, &read(&first)));
+        sender.send_modify(|state| state.started = true);
+        let changed = read(&first);
+        assert!(!is_same(&first, &changed) && is_same(&changed, &read(&changed)));
+        assert!(changed.summary.contains("startup"), "{}", changed.summary);
+        let waiting = plugin.waits();
+        let queued = read(&changed);
+        assert!(!is_same(&changed, &queued) && !is_same(&queued, &read(&queued)));
+        drop(waiting);
+        let after = read(&queued);
+        assert!(!is_same(&queued, &after) && is_same(&after, &read(&after)));
+    }
 
     #[test]
     fn data_of_several_lines_stays_one_event() {

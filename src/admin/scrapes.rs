@@ -25,7 +25,7 @@ const KINDS: [Kind; 5] = [
     Kind::Shown,
 ];
 
-/// Metrics that the status page shows.
+/// Metrics that the status page shows. A missing one of a plugin counts as zero.
 const SHOWN: [&str; 7] = [
     "argocd_cmp_build_info",
     "argocd_cmp_budget",
@@ -35,9 +35,6 @@ const SHOWN: [&str; 7] = [
     "argocd_cmp_requests_in_flight",
     "argocd_cmp_requests_waiting",
 ];
-
-/// Metrics with a series for each plugin, of which a missing one counts as zero.
-const PER_PLUGIN: [&str; 2] = ["argocd_cmp_requests_in_flight", "argocd_cmp_requests_waiting"];
 
 /// A kind of page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +96,7 @@ fn serve(metrics: &Metrics, mut waiting: mpsc::Receiver<Waiting>) {
 
 fn make(metrics: &Metrics, kind: Kind) -> Option<Bytes> {
     let Kind::All(format, encoding) = kind else {
-        return Some(shown(&metrics.render()).into());
+        return Some(shown(&metrics.render_current()).into());
     };
     let page = match format {
         Format::Prometheus => metrics.render(),
@@ -115,7 +112,7 @@ fn make(metrics: &Metrics, kind: Kind) -> Option<Bytes> {
 fn shown(page: &str) -> String {
     let is_shown = |line: &&str| {
         let name = line.split(['{', ' ']).next().unwrap_or_default();
-        SHOWN.contains(&name) && !(PER_PLUGIN.contains(&name) && line.ends_with(" 0"))
+        SHOWN.contains(&name)
     };
     let mut lines: Vec<_> = page.lines().filter(is_shown).collect();
     // The exporter has them in any order.
@@ -149,7 +146,6 @@ mod tests {
     #[test]
     fn only_what_the_status_page_shows_is_sent_to_it() {
         let page = "# HELP argocd_cmp_budget x\n\
-                    argocd_cmp_requests_in_flight{plugin=\"a\"} 0\n\
                     argocd_cmp_requests_in_flight{plugin=\"b\"} 10\n\
                     argocd_cmp_budget{resource=\"disk\"} 0\n\
                     argocd_cmp_requests_total{plugin=\"b\"} 7\n";

@@ -8,7 +8,9 @@ use std::{
 
 use metrics::Gauge;
 
-use super::{Dimension, Family, Kind, Metrics, PluginMetrics, family, family::SECONDS};
+use super::{
+    Dimension, Family, Kind, Metrics, PluginMetrics, family, family::SECONDS, page::block,
+};
 
 pub(super) static WAITING: Family = family(
     ("argocd_cmp_requests_waiting", Kind::Gauge),
@@ -68,6 +70,12 @@ impl Queues {
         }
     }
 
+    pub(super) fn page(&self) -> String {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let plugins: BTreeMap<_, _> = all.plugins.iter().map(|(p, a)| (p, a.len())).collect();
+        block(&WAITING, plugins.into_iter().map(|(plugin, waiting)| (vec![&**plugin], waiting)))
+    }
+
     fn of(&self, plugin: &str, now: Instant) -> Option<Queue> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let arrivals = all.plugins.get(plugin)?;
@@ -82,6 +90,13 @@ impl Metrics {
     #[must_use]
     pub fn queue(&self, plugin: &str) -> Option<Queue> {
         self.queues.of(plugin, Instant::now())
+    }
+
+    /// True if a request of any plugin waits now.
+    #[must_use]
+    pub fn has_queue(&self) -> bool {
+        let all = self.queues.0.lock().unwrap_or_else(PoisonError::into_inner);
+        !all.plugins.is_empty()
     }
 }
 

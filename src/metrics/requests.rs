@@ -142,14 +142,14 @@ impl PluginMetrics {
     /// Counts a request that began.
     pub fn begun(&self, method: Method) {
         self.grpc_started(method);
-        self.metrics.gauge(&IN_FLIGHT, &self.of(method)).increment(1.0);
+        self.runs(method);
     }
 
     /// Counts a request that ended.
     pub fn ended(&self, ended: &Ended) {
         let Ended { method, outcome, took, timeout, kill, fault, not_started, deadline_used } =
             *ended;
-        self.metrics.gauge(&IN_FLIGHT, &self.of(method)).decrement(1.0);
+        self.has_run(method);
         self.requests(method, outcome).increment(1);
         self.metrics.histogram(&DURATION, &self.of(method)).record(took);
         if let Some((phase, timer)) = timeout {
