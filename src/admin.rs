@@ -8,6 +8,8 @@ mod listener;
 mod page;
 mod scrapes;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -133,8 +135,11 @@ impl Admin {
             let encoding = Encoding::accepted(request.headers());
             let (admin, progress) = (self.clone(), progress.clone());
             async move {
-                if page == Ok(Page::Reload) {
-                    progress.works();
+                match page {
+                    Ok(Page::Reload) => progress.works(),
+                    // It still has to read what the client sends.
+                    Ok(Page::SetLogLevel) => {}
+                    Ok(_) | Err(_) => progress.answers(),
                 }
                 let refusal = match page {
                     Ok(page) if page.is_order() => admin.askers.refusal(Ends { peer, own }).await,
@@ -155,6 +160,8 @@ impl Admin {
             .max_buf_size(MAX_BUFFER)
             .serve_connection(WatchedStream::new(stream, place.progress()), service);
         tokio::select! {
+            // A request that has arrived is answered before a new connection takes the place.
+            biased;
             // An aborted connection is normal.
             _ = connection => {}
             () = place.ended() => {}

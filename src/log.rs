@@ -59,6 +59,12 @@ impl fmt::Debug for LogControl {
 }
 
 impl LogControl {
+    /// Of a process without a log.
+    #[cfg(test)]
+    pub(crate) fn off() -> Self {
+        Self { filter: Arc::default(), handle: None }
+    }
+
     /// The filter as a line.
     #[must_use]
     pub fn filter(&self) -> String {

@@ -11,12 +11,15 @@ use tokio::{
 /// Concurrent connections: scrapers, probes, and a few users.
 const MAX_CONNECTIONS: usize = 64;
 
-/// Connections that may keep an answer waiting while others are idle. The rest
-/// of the places is for new connections, so that each has time to send its head.
-const MAX_SENDING: usize = MAX_CONNECTIONS / 2;
+/// Connections that may have a request without its whole answer while others are idle. The
+/// rest of the places is for new connections, so that each has time to send its head.
+const MAX_ASKING: usize = MAX_CONNECTIONS / 2;
 
 /// Time limit for the head of a request, including the idle time before it.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time limit for the supervisor to make an answer. Prometheus may wait longer than its default.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Time limit for a client to read an answer; Prometheus waits as long.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,6 +48,8 @@ pub(super) struct Progress(watch::Sender<Phase>);
 enum Phase {
     /// Waits for the rest of a head.
     Idle(Instant),
+    /// Waits for the supervisor's answer, whose head came at this time.
+    Answering(Instant),
     /// Waits for the supervisor, which has its own time limit.
     Working,
     /// Waits for the client to read.
@@ -75,23 +80,23 @@ impl Connections {
         Place { _permit: permit, progress, phase }
     }
 
-    /// The connection that has been idle for longest. The slowest reader comes
-    /// first if there are too many.
+    /// The connection that has been idle for longest. If there is none, or too many others have
+    /// a request: the slowest reader, and then the request that has waited for longest.
     fn dispensable(&self) -> Option<&Progress> {
         let phases = || self.open.iter().map(|progress| (progress, *progress.0.borrow()));
         let idle = phases().filter_map(|(progress, phase)| match phase {
             Phase::Idle(since) => Some((since, progress)),
-            Phase::Working | Phase::Sending(_) | Phase::Closed => None,
+            Phase::Answering(_) | Phase::Working | Phase::Sending(_) | Phase::Closed => None,
         });
-        let sending = phases().filter_map(|(progress, phase)| match phase {
-            Phase::Sending(since) => Some((since, progress)),
+        let asking = phases().filter_map(|(progress, phase)| match phase {
+            Phase::Sending(since) => Some(((false, since), progress)),
+            Phase::Answering(since) => Some(((true, since), progress)),
             Phase::Working | Phase::Idle(_) | Phase::Closed => None,
         });
-        let is_crowded = sending.clone().count() > MAX_SENDING;
-        let slowest = sending.min_by_key(|(since, _)| *since);
-        let idlest = idle.min_by_key(|(since, _)| *since);
-        let chosen = if is_crowded { slowest } else { idlest.or(slowest) };
-        chosen.map(|(_, progress)| progress)
+        let is_crowded = asking.clone().count() > MAX_ASKING;
+        let slowest = asking.min_by_key(|(rank, _)| *rank).map(|(_, progress)| progress);
+        let idlest = idle.min_by_key(|(since, _)| *since).map(|(_, progress)| progress);
+        if is_crowded { slowest } else { idlest.or(slowest) }
     }
 }
 
@@ -106,6 +111,7 @@ impl Place {
         loop {
             let deadline = match *self.phase.borrow_and_update() {
                 Phase::Idle(since) => Some(since + IDLE_TIMEOUT),
+                Phase::Answering(since) => Some(since + ANSWER_TIMEOUT),
                 Phase::Sending(since) => Some(since + SEND_TIMEOUT),
                 Phase::Working => None,
                 Phase::Closed => return,
@@ -125,7 +131,15 @@ impl Place {
 }
 
 impl Progress {
-    /// The supervisor works on the answer.
+    /// The supervisor makes an answer, for which nothing more of the client is needed.
+    pub(super) fn answers(&self) {
+        self.change(|phase| match phase {
+            Phase::Idle(_) => Some(Phase::Answering(Instant::now())),
+            Phase::Answering(_) | Phase::Working | Phase::Sending(_) | Phase::Closed => None,
+        });
+    }
+
+    /// The supervisor works on the answer, for as long as it takes.
     pub(super) fn works(&self) {
         self.change(|phase| (phase != Phase::Closed).then_some(Phase::Working));
     }
@@ -134,7 +148,9 @@ impl Progress {
     /// does not start again with each write.
     pub(super) fn sends(&self) {
         self.change(|phase| match phase {
-            Phase::Idle(_) | Phase::Working => Some(Phase::Sending(Instant::now())),
+            Phase::Idle(_) | Phase::Answering(_) | Phase::Working => {
+                Some(Phase::Sending(Instant::now()))
+            }
             Phase::Sending(_) | Phase::Closed => None,
         });
     }
@@ -143,7 +159,7 @@ impl Progress {
     pub(super) fn sent(&self) {
         self.change(|phase| match phase {
             Phase::Sending(_) => Some(Phase::Idle(Instant::now())),
-            Phase::Idle(_) | Phase::Working | Phase::Closed => None,
+            Phase::Idle(_) | Phase::Answering(_) | Phase::Working | Phase::Closed => None,
         });
     }
 
@@ -184,12 +200,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_connection_that_waits_for_its_answer_outlives_idle_ones() {
+        let (connections, places) = full().await;
+        places[0].progress.answers();
+        assert_eq!(chosen(&connections), Some(1));
+        for place in &places[..=MAX_ASKING] {
+            place.progress.answers();
+        }
+        // Too many: they would leave no place for new ones.
+        assert_eq!(chosen(&connections), Some(0));
+        places[9].progress.sends();
+        assert_eq!(chosen(&connections), Some(9));
+        places[9].progress.sent();
+        assert_eq!(chosen(&connections), Some(MAX_ASKING + 1));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn reloads_and_a_few_slow_readers_are_kept() {
         let (connections, places) = full().await;
         places[0].progress.works();
         places[1].progress.sends();
         assert_eq!(chosen(&connections), Some(2));
-        for place in &places[1..=MAX_SENDING + 1] {
+        for place in &places[1..=MAX_ASKING + 1] {
             place.progress.sends();
         }
         assert_eq!(chosen(&connections), Some(1));
@@ -214,6 +246,10 @@ mod tests {
         place.progress.sent();
         place.ended().await;
         assert!(start.elapsed() >= taken + IDLE_TIMEOUT);
+        place.progress.answers();
+        let asked = Instant::now();
+        place.ended().await;
+        assert!(asked.elapsed() >= ANSWER_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]

@@ -38,7 +38,7 @@ const SHOWN: [&str; 7] = [
 
 /// A kind of page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     /// All metrics.
     All(Format, Encoding),
     /// The metrics of the status page, in an order that does not change.
@@ -46,7 +46,7 @@ enum Kind {
 }
 
 /// A client that waits.
-type Waiting = (Kind, oneshot::Sender<Bytes>);
+pub(super) type Waiting = (Kind, oneshot::Sender<Bytes>);
 
 /// Asks the thread for pages, which ends with the last of these. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -59,6 +59,13 @@ impl Scrapes {
         let serve = move || serve(&metrics, waiting);
         thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
         Ok(Self(sender))
+    }
+
+    /// Asks the receiver, which need not answer.
+    #[cfg(test)]
+    pub(super) fn held() -> (Self, mpsc::Receiver<Waiting>) {
+        let (sender, waiting) = mpsc::channel(MAX_WAITING);
+        (Self(sender), waiting)
     }
 
     /// A page that is not older than this call; `None` if the thread has ended.

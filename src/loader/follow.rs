@@ -68,6 +68,12 @@ impl Prompt {
         (Self { hints, requests }, prompts)
     }
 
+    /// Asks a loader that has ended.
+    #[cfg(test)]
+    pub(crate) fn unheard() -> Self {
+        Self::new().0
+    }
+
     /// Asks the loader to read soon.
     pub fn hint(&self) {
         // If the channel is full, a hint is already waiting.
