@@ -118,7 +118,7 @@ pub async fn matches(options: &Application, format: OutputFormat) -> Result<(), 
         Ok(asked)
     });
     let asked = asked.await?;
-    show::print(&show::claims(&asked, format)?)?;
+    show::print(&show::claims(&asked, &report.reasons, format)?)?;
     if asked.iter().any(|(_, claim)| matches!(claim, Ok(Claim::Match))) {
         return Ok(());
     }

@@ -1,6 +1,9 @@
 //! Progress messages on standard error.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    collections::BTreeMap,
+    io::{self, IsTerminal, Write},
+};
 
 use super::findings::Findings;
 use crate::{
@@ -17,12 +20,14 @@ pub(super) struct Report {
     color: bool,
     /// The observations that were reported.
     pub(super) findings: Findings,
+    /// The reasons of discovery, by plugin.
+    pub(super) reasons: BTreeMap<String, String>,
 }
 
 impl Report {
     pub(super) fn new() -> Self {
         let color = io::stderr().is_terminal() && !config::no_color();
-        Self { color, findings: Findings::default() }
+        Self { color, findings: Findings::default(), reasons: BTreeMap::new() }
     }
 
     /// Reports a finished step.
@@ -38,6 +43,9 @@ impl Report {
     /// Reports an event of a private supervisor. Observations are kept for the end.
     pub(super) fn event(&mut self, event: &Event) {
         self.findings.keep(event);
+        if let Event::Request { plugin, method: Method::Match, reason: Some(reason), .. } = event {
+            self.reasons.insert(plugin.clone(), reason.to_string());
+        }
         self.lines(event).iter().for_each(|line| self.write(line));
     }
 
@@ -105,7 +113,7 @@ mod tests {
     use crate::{event::Stream, metrics::Outcome};
 
     fn lines(event: &Event) -> Vec<String> {
-        Report { color: false, findings: Findings::default() }.lines(event)
+        Report { color: false, ..Report::new() }.lines(event)
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Results as text, YAML or JSON.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -35,9 +37,10 @@ pub(super) fn manifests(manifests: &[Bytes], format: OutputFormat) -> Result<Str
     }
 }
 
-/// The answer of each plugin to discovery.
+/// The answer of each plugin to discovery. People read the reasons on standard error.
 pub(super) fn claims(
     asked: &[(String, Result<Claim, ClientError>)],
+    reasons: &BTreeMap<String, String>,
     format: OutputFormat,
 ) -> Result<String, LocalError> {
     let word = |verdict: &Result<Claim, ClientError>| match verdict {
@@ -48,7 +51,12 @@ pub(super) fn claims(
     };
     if format == OutputFormat::Json {
         let rows = asked.iter().map(|(name, verdict)| {
-            json!({"plugin": name, "match": matches!(verdict, Ok(Claim::Match)), "verdict": word(verdict)})
+            let is_match = matches!(verdict, Ok(Claim::Match));
+            let mut row = json!({"plugin": name, "match": is_match, "verdict": word(verdict)});
+            if let Some(reason) = reasons.get(name).filter(|_| verdict.is_ok()) {
+                row["reason"] = reason.as_str().into();
+            }
+            row
         });
         return text(&rows.collect::<Vec<_>>(), format);
     }
