@@ -9,8 +9,9 @@ use cmp_sandbox::{SPAWNER, spawner_main};
 use cmp_supervisor::{
     bundle,
     config::{
-        Application, Bundle, BundleAction, Explain, GitAskPass, Install, Migrate, NotPeer,
-        OutputFormat, Passwd, Peer, Probe, Serve, Status, TextFormat, Validate, with_variable,
+        Application, Bundle, BundleAction, Explain, GitAskPass, Install, LogFormat, Migrate,
+        NotPeer, OutputFormat, Passwd, Peer, Probe, Serve, Status, TextFormat, Validate,
+        with_variable,
     },
     git_ask_pass::{self, answer},
     install::install,
@@ -123,7 +124,7 @@ const NO_ANSWER: u8 = 7;
 fn main() -> ExitCode {
     // First of all: the spawner must have one thread and read no environment.
     if env::args_os().nth(1).is_some_and(|verb| verb == SPAWNER) {
-        return spawner_main().map_or_else(|error| fail(&error, 1), |()| ExitCode::SUCCESS);
+        return spawner_main().map_or_else(|error| end_spawner(&error), |()| ExitCode::SUCCESS);
     }
     if let Some(question) = GitAskPass::meant() {
         return answer_git(&question);
@@ -295,6 +296,13 @@ fn check_health(config: &Probe) -> ExitCode {
 fn end(config: &Serve, error: &NotServing, code: u8) -> ExitCode {
     log::fatal(config.log_format(), error);
     ExitCode::from(code)
+}
+
+/// Ends the spawner. Its error is a line of the supervisor's log, whose format is an argument.
+fn end_spawner(error: &io::Error) -> ExitCode {
+    let format = env::args_os().nth(2);
+    log::fatal(format.and_then(|format| LogFormat::named(format.to_str()?)), error);
+    ExitCode::FAILURE
 }
 
 /// Does `work` unless a signal comes. Dropping it removes its supervisor and its files,

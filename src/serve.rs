@@ -47,7 +47,7 @@ use crate::{
     admin::{Scrapes, Sources},
     budget::Budget,
     bundle::{Keeping, NoDirectory},
-    config::{self, Serve},
+    config::{self, LogFormat, Serve},
     container::{OomCounter, raise_descriptors},
     event::{self, Event},
     grpc::{
@@ -224,6 +224,7 @@ fn setup(config: &Serve, leases: u32) -> Result<Setup, NotServing> {
         accept_no_landlock: config.accept_no_landlock,
         request_cgroups: config.request_cgroups.into(),
         observes: config.observe,
+        arguments: config.spawner_format().map(LogFormat::as_str).into_iter().collect(),
     })
 }
 

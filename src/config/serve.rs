@@ -312,6 +312,13 @@ impl Serve {
         self.log_format
     }
 
+    /// The format of the spawner's last error; `None` for the usual one. People read it with
+    /// `--events`, which do not pass it on.
+    #[must_use]
+    pub fn spawner_format(&self) -> Option<LogFormat> {
+        if self.events { Some(LogFormat::Text) } else { self.log_format }
+    }
+
     /// The filter of the log.
     #[must_use]
     pub fn log_filter(&self) -> LogFilter {

@@ -19,6 +19,23 @@ pub enum LogFormat {
     Text,
 }
 
+impl LogFormat {
+    /// Its name as a value.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Text => "text",
+        }
+    }
+
+    /// The format with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Json, Self::Text].into_iter().find(|format| format.as_str() == name)
+    }
+}
+
 /// Demand for a cgroup for each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RequestCgroups {

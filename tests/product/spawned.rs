@@ -1,6 +1,11 @@
 //! Processes of the spawner.
 
-use std::fs;
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
 
 /// Children of a process that have one of these names.
 pub(crate) fn children(parent: i32, names: &[&str]) -> Vec<i32> {
@@ -15,4 +20,21 @@ pub(crate) fn children(parent: i32, names: &[&str]) -> Vec<i32> {
 pub(crate) fn all_children(parent: i32) -> Vec<i32> {
     let list = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
     list.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+#[test]
+fn the_last_error_of_the_spawner_is_a_line_of_the_log() {
+    let last = |format: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+        // It gets its orders from a socket.
+        let output = command.args(["spawner", format]).stdin(Stdio::null()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let line = last("json");
+    let read: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
+    assert_eq!(read["level"], "fatal");
+    assert!(read["msg"].as_str().unwrap().starts_with("the spawner ended: "), "{line}");
+    assert!(line.ends_with('\n') && line.lines().count() == 1, "{line}");
+    assert!(last("text").contains(" fatal   the spawner ended: "));
 }

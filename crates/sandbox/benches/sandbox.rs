@@ -119,6 +119,7 @@ fn setup(tier: Tier, directory: &Path) -> Setup {
         programs: vec!["/bin".into(), "/usr/bin".into()],
         accept_no_landlock: false,
         observes: false,
+        arguments: Vec::new(),
         request_cgroups: cmp_sandbox::Demand::Auto,
     }
 }

@@ -62,6 +62,9 @@ pub struct Setup {
     pub request_cgroups: Demand,
     /// Report accesses that the kernel refuses to commands, which slows them down.
     pub observes: bool,
+    /// Further arguments of the process. The sandbox does not read them; the program that is
+    /// started again can.
+    pub arguments: Vec<&'static str>,
 }
 
 /// Abilities of a running spawner.
@@ -152,6 +155,7 @@ impl Spawner {
         let process = Command::new("/proc/self/exe")
             .arg0("cmp-supervisor")
             .arg(SPAWNER)
+            .args(&setup.arguments)
             .env_clear()
             .stdin(theirs)
             .stdout(Stdio::null())
@@ -309,6 +313,7 @@ mod tests {
             accept_no_landlock: false,
             request_cgroups: Demand::Off,
             observes: false,
+            arguments: Vec::new(),
         }
     }
 
