@@ -213,7 +213,11 @@ impl Bundle {
             let text = "one of several definitions in this file";
             let diagnostic = Diagnostic::new(Code::Documents, text)
                 .at(reading.name_region)
-                .note("argocd-cmp-server reads the first document and ignores the rest");
+                .note("argocd-cmp-server reads the first document and ignores the rest")
+                .help(
+                    "put each into a file or ConfigMap key of its own if argocd-cmp-server may \
+                     read them too",
+                );
             reading.diagnostics.push(diagnostic);
         }
     }

@@ -1,6 +1,6 @@
 //! Turns faults and warnings of a definition into diagnostics.
 
-use cmp_discovery::PatternKind;
+use cmp_discovery::{PatternFault, PatternKind};
 
 use super::{
     Code, Diagnostic, InvalidManifest, InvalidName,
@@ -92,6 +92,7 @@ pub(super) fn fault(fault: &InvalidManifest, locator: &Locator<'_>) -> Diagnosti
                 .note(format!(
                     "argocd-cmp-server starts with it and fails every discovery: {error}"
                 ))
+                .help(pattern_remedy(&error.fault))
         }
     }
 }
@@ -157,6 +158,24 @@ fn syntax(error: &cmp_yaml::Error, locator: &Locator<'_>) -> Diagnostic {
     })
 }
 
+/// The remedy for a pattern that never matches.
+fn pattern_remedy(fault: &PatternFault) -> &'static str {
+    match fault {
+        PatternFault::Syntax => {
+            "close each `[`, and write `\\` before a character that stands for itself"
+        }
+        PatternFault::Expression(_) => {
+            "write a class that Go knows, such as `[a-z]`, or `*` or `?`"
+        }
+        PatternFault::UnicodeClass => "write the characters or ranges themselves, or `*` or `?`",
+        PatternFault::Variable => "write the value, or look at the variable in find.command",
+        PatternFault::TooLong { .. } => {
+            "write a shorter pattern, or look for the files in find.command"
+        }
+        PatternFault::TooComplex => "close each `[`",
+    }
+}
+
 /// The remedy for a line that is not YAML.
 fn remedy(line: &str) -> &'static str {
     if line.starts_with('\t') || line.trim().is_empty() && line.contains('\t') {
@@ -194,7 +213,7 @@ fn wrong_type(path: &[Step], wanted: &str, found: &str, locator: &Locator<'_>) -
         ("a string", None) if is_split(path, locator) => {
             Some("put the whole item into quotes: `: ` in it makes it a map".to_owned())
         }
-        _ => None,
+        _ => Some(format!("write {wanted}")),
     };
     let message = format!("{} must be {wanted}, found {found}", shown(&name));
     let diagnostic = Diagnostic::new(Code::Type, message)
@@ -238,7 +257,7 @@ fn required(fault: &InvalidManifest, locator: &Locator<'_>) -> Diagnostic {
             None if found == "ConfigMap" => diagnostic
                 .note("argocd-cmp-server does not read definitions inside ConfigMap manifests")
                 .help("mount the ConfigMap as a directory, or write the definition itself into the file"),
-            None => diagnostic,
+            None => diagnostic.help(format!("write `kind: {KIND}`")),
         },
         InvalidManifest::NoName => diagnostic.help("set a name: Applications use it in spec.source.plugin.name"),
         InvalidManifest::NoGenerate => diagnostic

@@ -69,6 +69,26 @@ fn every_kind_of_problem_prints_as_committed() {
     assert!(cases.len() > 5 && different.is_empty(), "{}", different.concat());
 }
 
+/// Codes whose message or label tells the remedy, or for which nothing can be done in the file.
+const WITHOUT_HELP: [&str; 3] = ["[CMP0117]", "[CMP0201]", "[CMP0404]"];
+
+#[test]
+fn every_problem_has_a_remedy() {
+    let files = fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().path());
+    let texts = files.filter(|path| path.extension().is_some_and(|name| name == "txt"));
+    let texts: Vec<_> = texts.map(|path| fs::read_to_string(path).unwrap()).collect();
+    let blocks = texts.iter().flat_map(|text| text.split("\n\n"));
+    let is_helpless = |block: &&str| {
+        let head = block.lines().next().unwrap_or_default();
+        let is_problem = ["error[", "warning[", "note["].iter().any(|kind| head.starts_with(kind));
+        is_problem
+            && !WITHOUT_HELP.iter().any(|code| head.contains(code))
+            && !block.contains("= help: ")
+    };
+    let helpless: Vec<_> = blocks.filter(is_helpless).collect();
+    assert!(helpless.is_empty(), "{}", helpless.join("\n\n"));
+}
+
 #[test]
 fn every_format_and_set_prints_as_committed() {
     let cases: [(&str, &[&str]); 6] = [

@@ -20,34 +20,40 @@ pub(super) fn lint(
     let complaints = announcements.filter_map(|(index, announcement)| {
         Some((index, complaint(announcement.as_ref(), &mut names)?))
     });
-    for (index, text) in complaints.take(MAX_FOUND) {
+    for (index, (text, help)) in complaints.take(MAX_FOUND) {
         let path = Step::item("spec.parameters.static", index);
-        found.push(Diagnostic::new(Code::Announcement, text).at(locator.value(&path)));
+        let diagnostic = Diagnostic::new(Code::Announcement, text).help(help);
+        found.push(diagnostic.at(locator.value(&path)));
     }
 }
 
+/// The mistake in an announcement, and its remedy.
 fn complaint<'a>(
     announcement: Option<&'a Announcement>,
     names: &mut BTreeSet<&'a str>,
-) -> Option<String> {
+) -> Option<(String, &'static str)> {
     let Some(announcement) = announcement else {
-        return Some("null announcement: argocd-cmp-server crashes on it".into());
+        let text = "null announcement: argocd-cmp-server crashes on it";
+        return Some((text.to_owned(), "remove it, or give it a name"));
     };
     let Announcement { name, collection_type, array, map, .. } = announcement;
     if name.is_empty() {
-        return Some("announcement without a name".into());
+        return Some(("announcement without a name".to_owned(), "set its name"));
     }
     if !names.insert(name) {
-        return Some(format!("`{name}` is announced twice"));
+        return Some((format!("`{name}` is announced twice"), "remove one, or rename it"));
     }
     if !COLLECTIONS.contains(&collection_type.as_str()) {
-        return Some(format!("`{name}`: collectionType must be string, array or map"));
+        let text = format!("`{name}`: collectionType must be string, array or map");
+        return Some((text, "write one of these"));
     }
     if !array.is_empty() && collection_type != "array" {
-        return Some(format!("`{name}` has an array, but not `collectionType: array`"));
+        let text = format!("`{name}` has an array, but not `collectionType: array`");
+        return Some((text, "add `collectionType: array`, or remove `array`"));
     }
     if !map.is_empty() && collection_type != "map" {
-        return Some(format!("`{name}` has a map, but not `collectionType: map`"));
+        let text = format!("`{name}` has a map, but not `collectionType: map`");
+        return Some((text, "add `collectionType: map`, or remove `map`"));
     }
     None
 }
