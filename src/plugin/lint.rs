@@ -32,6 +32,9 @@ const SECRETS: [&str; 6] = ["password", "passwd", "passphrase", "token", "secret
 const INCOMPLETE: &str = "the output is then incomplete, and with automated pruning Argo CD deletes \
                           the missing resources";
 
+const PIPEFAIL: &str =
+    "begin the script with `set -eo pipefail`; use bash if sh does not support it";
+
 /// Commands of a definition, and whether a pipeline or loop in them may hide a failure.
 const COMMANDS: [(&str, PipeFailure); 4] = [
     ("spec.init", PipeFailure::Matters),
@@ -202,9 +205,7 @@ fn shell(
                 .at(region(*pipe, pipe + 1))
                 .label("a failure before this pipe is ignored")
                 .note(INCOMPLETE)
-                .help(
-                    "begin the script with `set -eo pipefail`; use bash if sh does not support it",
-                ),
+                .help(script.early.map_or_else(|| PIPEFAIL.to_owned(), instead_of_pipefail)),
         );
     }
     let careless = script.careless.filter(|_| failure == PipeFailure::Matters && !is_strict);
@@ -237,6 +238,14 @@ fn shell(
                 .help("put the whole command into the script")
         });
     }
+}
+
+/// The remedy for a pipeline whose reader may end early.
+fn instead_of_pipefail(reader: &str) -> String {
+    format!(
+        "let the command before the pipe write to a file in $TMPDIR, and `{reader}` read that; with \
+         `pipefail` alone, the script would also fail when `{reader}` ends early (SIGPIPE, code 141)"
+    )
 }
 
 /// Warns of the first word that contains a secret.

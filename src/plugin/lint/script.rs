@@ -3,10 +3,11 @@
 //! This is not a full shell parser. It knows quotes, substitutions, comments and
 //! here-documents. It may miss problems, to avoid false warnings.
 
+mod early;
 mod loops;
 mod reader;
 
-use self::{loops::is_keyword, reader::ScriptReader};
+use self::{early::early_reader, loops::is_keyword, reader::ScriptReader};
 use crate::plugin::{Code, Diagnostic};
 
 /// Most bytes of a command that are searched for its first word: each use of a variable
@@ -69,6 +70,8 @@ fn is_eval(command: &[u8]) -> bool {
 pub(super) struct Script {
     /// Byte offsets of each `|` that can hide a failure of its left side.
     pub(super) pipes: Vec<usize>,
+    /// The program after one of these that may end before it has read everything.
+    pub(super) early: Option<&'static str>,
     /// Variables set by users outside quotes.
     pub(super) unquoted: Vec<Unquoted>,
     /// Start and end of the name of a command whose failure a loop ignores.
@@ -87,6 +90,8 @@ impl Script {
         reader.read();
         let mut script = reader.script;
         script.pipes.sort_unstable();
+        let mut after = script.pipes.iter().filter_map(|pipe| text.get(pipe + 1..));
+        script.early = after.find_map(early_reader);
         script.has_pipefail |= text.contains("pipefail");
         script
     }

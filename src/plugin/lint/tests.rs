@@ -35,6 +35,24 @@ fn a_pipeline_is_reported_at_its_pipe() {
 }
 
 #[test]
+fn no_pipefail_is_proposed_for_readers_that_may_end_early() {
+    let help = |script: &str| {
+        let head = "kind: ConfigManagementPlugin\nmetadata: {name: p}\nspec:\n";
+        let spec =
+            format!("  discover: {{fileName: x}}\n  generate: {{command: [sh, -c, '{script}']}}");
+        let readings = read_all(format!("{head}{spec}").as_bytes());
+        readings[0].diagnostics[0].help.clone().unwrap()
+    };
+    assert!(help("a | b").starts_with("begin the script with `set -eo pipefail`"));
+    for script in ["a | head -1", "x=$(a | b | sed 2q); echo $x", "if a | grep -q b; then c; fi"] {
+        assert!(
+            help(script).starts_with("let the command before the pipe write to a file"),
+            "{script}"
+        );
+    }
+}
+
+#[test]
 fn a_pipeline_in_discovery_is_not_reported() {
     let spec =
         "  generate: {command: [a]}\n  discover: {find: {command: [sh, -c, 'find . | grep x']}}";
