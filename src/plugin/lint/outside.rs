@@ -9,6 +9,13 @@ const VARIABLES: [&str; 3] = ["$ARGOCD_", "${ARGOCD_", "$(ARGOCD_"];
 /// Programs that replace variables in their arguments themselves.
 const REPLACING: [&str; 1] = ["envsubst"];
 
+/// Beginnings of a word, or of the value of an option in it, that only a shell or Kubernetes
+/// replaces.
+const SUBSTITUTIONS: [&str; 2] = ["$(", "`"];
+
+/// Variables of Argo CD as Kubernetes writes them, for which a shell runs a program.
+const OF_KUBERNETES: [&str; 2] = ["$(ARGOCD_", "$(PARAM_"];
+
 /// Words that join or redirect commands. Not `;`, which `find -exec` takes.
 const OPERATORS: [&str; 6] = ["|", "||", "&&", ">", ">>", "<"];
 
@@ -19,7 +26,10 @@ const BUILTINS: [&str; 8] = ["cd", "export", "set", "source", "eval", "exec", "i
 pub(super) fn lint(words: &[Word<'_>], locator: &Locator<'_>) -> Option<Diagnostic> {
     let (program, arguments) = words.split_first()?;
     if shell_name(program.text).is_some() {
-        return unsplit_script(arguments, given(words).is_some(), locator);
+        let given = given(words);
+        let script = given.as_ref().map(|given| given.script);
+        return unsplit_script(arguments, given.is_some(), locator)
+            .or_else(|| kubernetes(script?, locator));
     }
     unsplit_command(program, locator)
         .or_else(|| builtin(program, locator))
@@ -42,6 +52,22 @@ fn unsplit_script(
     let first = arguments.iter().find(|word| !word.text.starts_with('-'))?;
     let is_file = first.text.starts_with(['/', '.']) || !first.text.trim().contains(' ');
     (!has_script && !is_file).then(|| unsplit(first, locator).help("put -c before it"))
+}
+
+/// Warns of a variable as Kubernetes writes it, in a script.
+fn kubernetes(script: &Word<'_>, locator: &Locator<'_>) -> Option<Diagnostic> {
+    let start = OF_KUBERNETES.iter().find_map(|begin| script.text.find(begin))?;
+    let length = script.text.get(start..)?.find(')')? + 1;
+    let name = script.text.get(start + "$(".len()..start + length - 1)?;
+    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let part = locator.node(&script.path).map(|node| locator.part(node, start, start + length));
+    is_name.then(|| {
+        Diagnostic::new(Code::Literal, "a variable as Kubernetes writes it")
+            .at(part.or_else(|| locator.value(&script.path)))
+            .label("the shell runs a program of this name")
+            .note("Kubernetes replaces variables in manifests of Pods, not in definitions")
+            .help(format!("write \"${{{name}}}\""))
+    })
 }
 
 fn unsplit(word: &Word<'_>, locator: &Locator<'_>) -> Diagnostic {
@@ -74,11 +100,19 @@ fn variable(
     arguments: &[Word<'_>],
     locator: &Locator<'_>,
 ) -> Option<Diagnostic> {
-    let is_variable = |word: &&Word<'_>| VARIABLES.iter().any(|begin| word.text.contains(begin));
+    let is_variable = |word: &&Word<'_>| {
+        VARIABLES.iter().any(|begin| word.text.contains(begin)) || is_substitution(word.text)
+    };
     let word = arguments.iter().find(is_variable)?;
     let note = format!("no shell replaces variables here: `{}` gets this text", name(program));
     (!REPLACING.contains(&name(program)))
         .then(|| literal(word, "a variable outside a shell", locator).note(note))
+}
+
+/// True for `$(date)`, `--set=x=$(NAME)` and the like.
+fn is_substitution(word: &str) -> bool {
+    let value = word.rsplit_once('=').map_or(word, |(_, value)| value);
+    SUBSTITUTIONS.iter().any(|begin| value.starts_with(begin)) && value.ends_with([')', '`'])
 }
 
 fn name<'v>(program: &Word<'v>) -> &'v str {

@@ -87,13 +87,21 @@ fn other_discovery_methods_are_reported_as_unused() {
 
 #[test]
 fn what_only_a_shell_understands_is_reported_outside_one() {
-    assert_eq!(generate("[helm, template, $ARGOCD_APP_NAME]"), ["CMP0316 6:31"]);
-    assert_eq!(generate("[helm, '--set=a=${ARGOCD_ENV_A}']"), ["CMP0316 6:21"]);
-    assert_eq!(generate("[helm, template, ., '|', envsubst]"), ["CMP0316 6:34"]);
-    assert_eq!(generate("[export, A=$ARGOCD_ENV_A;, helm]"), ["CMP0316 6:15"]);
-    assert_eq!(generate("['helm template .']"), ["CMP0317 6:15"]);
-    assert_eq!(generate("[A=b helm, template]"), ["CMP0317 6:15"]);
-    assert_eq!(generate("[sh, 'helm template .']"), ["CMP0317 6:19"]);
+    for (command, expected) in [
+        ("[helm, template, $ARGOCD_APP_NAME]", "CMP0316 6:31"),
+        ("[helm, '--set=a=${ARGOCD_ENV_A}']", "CMP0316 6:21"),
+        ("[helm, template, ., '|', envsubst]", "CMP0316 6:34"),
+        ("[helm, template, $(date)]", "CMP0316 6:31"),
+        ("[helm, '--set=a=$(REGION)']", "CMP0316 6:21"),
+        ("[helm, '--set=a=`date`']", "CMP0316 6:21"),
+        ("[sh, -c, 'helm \"$(ARGOCD_APP_NAME)\"']", "CMP0316 6:30"),
+        ("[export, A=$ARGOCD_ENV_A;, helm]", "CMP0316 6:15"),
+        ("['helm template .']", "CMP0317 6:15"),
+        ("[A=b helm, template]", "CMP0317 6:15"),
+        ("[sh, 'helm template .']", "CMP0317 6:19"),
+    ] {
+        assert_eq!(generate(command), [expected], "{command}");
+    }
     for fine in [
         "[sh, -ec, 'helm template \"$ARGOCD_APP_NAME\" .']",
         "[bash, '/opt/my tools/run']",
@@ -101,6 +109,8 @@ fn what_only_a_shell_understands_is_reported_outside_one() {
         "[envsubst, $ARGOCD_APP_NAME]",
         "[find, ., -exec, cat, '{}', ;]",
         "[helm, template, '$5']",
+        "[sh, -c, 'helm \"$(date)\" \"$(ARGOCD_X y)\"']",
+        "[yq, '.a = \"$(x) y\"']",
     ] {
         assert!(generate(fine).is_empty(), "{fine}: {:?}", generate(fine));
     }
