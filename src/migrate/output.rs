@@ -6,11 +6,12 @@ use super::{
     config_map,
     definition::Definition,
     error::MigrateError,
-    field::{list, set, text},
+    field::{list, set},
     host::Host,
     lists::Lists,
     yaml,
 };
+use crate::plugin::folds_to;
 
 /// The ConfigMap and the document, or the values with both.
 pub(super) fn write(
@@ -52,7 +53,10 @@ fn plugins_of_chart<'v>(
 ) -> Vec<(Vec<&'v str>, Value)> {
     let Some(plugins) = config_map::plugins(values) else { return Vec::new() };
     let is_migrated = |(name, spec): &(&String, &Value)| {
-        let full = match text(spec, "version") {
+        // Argo CD reads keys in any case.
+        let mut members = spec.as_object().into_iter().flatten();
+        let version = members.find(|(key, _)| folds_to(key, "version"));
+        let full = match version.and_then(|(_, version)| version.as_str()).unwrap_or_default() {
             "" => (*name).clone(),
             version => format!("{name}-{version}"),
         };

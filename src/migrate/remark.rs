@@ -1,9 +1,16 @@
 //! Parts of a sidecar that the new container does not have.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{
-    container::NAME, edit, field::list, masked::masked, plugin::Plugin, reference::is_expanded,
+    container::NAME,
+    edit,
+    field::list,
+    masked::masked,
+    plugin::Plugin,
+    reference::{is_expanded, names, reference},
     report::Report,
 };
 
@@ -52,7 +59,16 @@ fn start(plugin: &Plugin, report: &mut Report) {
             "plugin `{name}`: its sidecar runs a script before argocd-cmp-server: move it to an \
              init container, or to `init` of the definition: {script}"
         ));
-        if is_expanded(raw, |name| plugin.sidecar.may_have(name)) {
+        let unsure = unsure(raw, plugin);
+        if !unsure.is_empty() {
+            report.check(format!(
+                "plugin `{name}`: Kubernetes replaces {} in the script of its sidecar if envFrom has \
+                 a variable of this name, and otherwise the shell runs a program: in `init`, write \
+                 ${{NAME}} for a variable, and leave a program",
+                unsure.join(", ")
+            ));
+        }
+        if is_expanded(raw, |name| plugin.sidecar.has(name)) {
             report.check(format!(
                 "plugin `{name}`: Kubernetes replaces $(NAME) and $$ in the script of its sidecar, \
                  but not in definitions: in `init`, write ${{NAME}} for a variable and $ for $$"
@@ -81,6 +97,13 @@ fn start(plugin: &Plugin, report: &mut Report) {
             ));
         }
     }
+}
+
+/// References to variables that only `envFrom` could have.
+fn unsure(script: &str, plugin: &Plugin) -> Vec<String> {
+    let is_unsure = |name: &&str| plugin.sidecar.may_have(name) && !plugin.sidecar.has(name);
+    let names: BTreeSet<_> = names(script).filter(is_unsure).collect();
+    names.into_iter().map(reference).collect()
 }
 
 fn fields(plugin: &Plugin, report: &mut Report) {

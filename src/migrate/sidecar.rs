@@ -88,12 +88,16 @@ impl Sidecar {
         list(&self.0, "envFrom")
     }
 
+    /// True if it has a variable that it names.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.variables().iter().any(|variable| text(variable, "name") == name)
+    }
+
     /// True if it has a variable, or may have it from a source.
     pub(super) fn may_have(&self, name: &str) -> bool {
         let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
         let is_name = |name: &str| !name.is_empty() && name.chars().all(is_part);
-        self.variables().iter().any(|variable| text(variable, "name") == name)
-            || !self.variable_sources().is_empty() && is_name(name)
+        self.has(name) || !self.variable_sources().is_empty() && is_name(name)
     }
 
     /// `command` and `args`.

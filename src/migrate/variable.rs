@@ -177,8 +177,7 @@ impl Shared {
 
     /// Gives each plugin a variable of its own, and returns these.
     fn renamed(&self, own: &Own<'_>, plugins: &mut [Plugin], report: &mut Report) -> Vec<Value> {
-        let Self { name, values: each } = self;
-        let reason = self.reason(plugins.len());
+        let (Self { name, values: each }, reason) = (self, self.reason(own));
         let mut variables = Vec::new();
         for (index, value) in each {
             let (Some(plugin), Some(prefix)) = (plugins.get_mut(*index), own.prefixes.get(*index))
@@ -199,9 +198,8 @@ impl Shared {
             plugin.edit.renamed.insert(name.clone(), renamed.clone());
             if !is_shell_name(name) {
                 report.check(format!(
-                    "plugin `{}`: {name} {reason}: the container has it as \
-                     {renamed}, and sh cannot set a variable of this name: give it to the commands \
-                     in another way",
+                    "plugin `{}`: {name} {reason}: the container has it as {renamed}, and sh cannot \
+                     set a variable of this name: give it to the commands in another way",
                     plugin.name
                 ));
                 continue;
@@ -217,11 +215,13 @@ impl Shared {
     }
 
     /// Why plugins need variables of their own.
-    fn reason(&self, plugins: usize) -> &'static str {
-        match self.values.len() {
-            1 => "is in no other sidecar",
-            count if count == plugins || self.differs() => "has other values in other sidecars",
-            _ => "is not in all sidecars",
+    fn reason(&self, own: &Own<'_>) -> String {
+        let mut others = own.differing.iter().filter(|other| other.name != self.name);
+        match others.find(|other| self.refers_to(&other.name)) {
+            _ if self.differs() => "has other values in other sidecars".to_owned(),
+            Some(other) => format!("refers to {}, which has a new name", other.name),
+            None if self.values.len() == 1 => "is in no other sidecar".to_owned(),
+            None => "is not in all sidecars".to_owned(),
         }
     }
 

@@ -137,6 +137,16 @@ fn an_object_keeps_other_values() {
 }
 
 #[test]
+fn a_version_in_another_case_is_part_of_the_plugin_s_name() {
+    let text = object(RELEASE).replacen("allowConcurrency: true", "Version: v1.0", 1);
+    let result = migrated(&[], &text);
+    let expected = json!({"create": false, "plugins": {}});
+    assert_eq!(result.documents[0].pointer("/spec/values/configs/cmp"), Some(&expected));
+    let map = result.documents[0].pointer("/spec/values/extraObjects/0/data").unwrap();
+    assert!(map.get("avp-kustomize-v1.0.yaml").is_some(), "{map}");
+}
+
+#[test]
 fn the_chart_gives_the_token_unless_told_otherwise() {
     let token = "the token of the service account is mounted";
     assert!(of("chart.yaml", &[]).report.contains(token));

@@ -177,6 +177,30 @@ fn dollar_signs_in_a_start_script_are_explained() {
     }
 }
 
+#[test]
+fn a_substitution_in_a_start_script_may_be_a_variable_of_env_from() {
+    let script = "args: [sh, -c, 'echo $(date) $(ls /); argocd-cmp-server']";
+    let from = format!("envFrom: [{{secretRef: {{name: s}}}}]\n          {script}");
+    let told_of = told(
+        &[("a", &from)],
+        &["plugin `a`: Kubernetes replaces $(date) in the script of \
+        its sidecar if envFrom has a variable of this name, and otherwise the shell runs a program"],
+    );
+    assert!(!told_of.report.contains("replaces $(NAME) and $$"), "{}", told_of.report);
+}
+
+#[test]
+fn a_variable_that_refers_to_another_one_says_why_it_has_a_new_name() {
+    let env = |b: u8| format!("env: [{{name: B, value: '{b}'}}, {{name: C, value: x/$(B)}}]");
+    let expected = [
+        "plugin `a`: B has other values in other sidecars: the container has it as A_B",
+        "plugin `a`: C refers to B, which has a new name: the container has it as A_C",
+    ];
+    told(&[("a", &env(1)), ("b", &env(2))], &expected);
+    let lone = "env: [{name: B, value: '2'}, {name: D, value: $(B)}]";
+    told(&[("a", &env(1)), ("b", lone)], &["plugin `b`: D refers to B, which has a new name"]);
+}
+
 /// Two sidecars that mount a directory of a volume at the same path, and their variables.
 fn expressed(a: &str, b: &str) -> Migrated {
     let mount = "- {name: c, mountPath: /c, subPathExpr: x/$(C)}";
