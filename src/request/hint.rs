@@ -5,6 +5,7 @@ mod advice;
 mod denial;
 mod limit;
 mod mode;
+mod node;
 mod reach;
 mod remote;
 mod shell;
@@ -119,7 +120,8 @@ impl Hint {
             Termination::Held => Some(HELD.to_owned()),
             Termination::Exit(_) | Termination::Signal { .. } | Termination::Deadline => None,
         };
-        let known = by_end.or_else(|| facts.by_signal()).or_else(|| facts.by_words());
+        let known = by_end.or_else(|| facts.by_signal()).or_else(|| node::heap(facts.text));
+        let known = known.or_else(|| facts.by_words());
         let known = known.or_else(|| ssh::advice(facts.text)).or_else(|| facts.by_mode());
         let known = known.or_else(|| tier::advice(facts.text).map(str::to_owned));
         let known = known.or_else(|| remote::advice(facts.text).map(str::to_owned));

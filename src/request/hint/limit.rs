@@ -119,7 +119,7 @@ impl Facts<'_> {
     pub(super) fn limit(&self, limit: KernelLimit) -> Option<String> {
         let known = reached(limit, self.bounds, &self.plugin.limits)?.text;
         Some(match limit {
-            KernelLimit::Memory => known + self.first(),
+            KernelLimit::Memory => known + self.first() + &self.heap_limit(),
             // A request that ends at once was never measured, so nothing tells which it is.
             KernelLimit::Processes => known + OUTSIDE,
             KernelLimit::FileSize | KernelLimit::Cpu => known,
@@ -128,7 +128,7 @@ impl Facts<'_> {
 
     /// The remedy for a memory limit that is too low.
     pub(super) fn raise_memory(&self) -> String {
-        MEMORY.raise(self.plugin.limits.memory.is_some()) + self.first()
+        MEMORY.raise(self.plugin.limits.memory.is_some()) + self.first() + &self.heap_limit()
     }
 
     /// A higher limit has no effect if all requests together have no more memory.

@@ -51,6 +51,41 @@ fn signal(number: i32) -> Termination {
 }
 
 #[test]
+fn the_heap_of_node_js_has_a_limit_of_its_own() {
+    let abort = Termination::Exit(SHELL + 6);
+    let own = "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory";
+    assert!(hint("{memory: 1}", abort, own).contains("reached its own limit, not that of"));
+    let other = "FATAL ERROR: MarkCompactCollector: young object promotion failed Allocation \
+                 failed - JavaScript heap out of memory";
+    let text = hint("{memory: 1}", abort, other);
+    assert!(text.contains("NODE_OPTIONS=--max-old-space-size=0 in the command"), "{text}");
+    for (script, expected) in
+        [("exec node main.js", true), ("/opt/bin/node x", true), ("ls node_modules", false)]
+    {
+        let generate = format!("generate: {{command: [sh, -c, '{script}']}}");
+        let plugin = definition_of("x", &generate);
+        let bounds = Bounds { memory: Some(400 << 20), ..Bounds::default() };
+        let end =
+            Termination::LimitExceeded { what: ExceededLimit::Memory, limit: None, used: None };
+        let times = Times { ran: Duration::ZERO, waited: Duration::ZERO };
+        let facts = Facts {
+            plugin: &plugin,
+            bounds: &bounds,
+            end,
+            usage: None,
+            times,
+            text: "",
+            refusal: None,
+            oom: None,
+            unpacked: None,
+            memory: u64::MAX,
+        };
+        let text = Hint::of_end(&facts).unwrap().to_string();
+        assert_eq!(text.contains("--max-old-space-size=300 "), expected, "{script}: {text}");
+    }
+}
+
+#[test]
 fn a_silent_program_may_lack_memory() {
     let hint = |stderr| hint("{memory: 1}", Termination::Deadline, stderr);
     let text = " [it wrote nothing and hardly ran, possibly for lack of memory: each of its \

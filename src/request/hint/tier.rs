@@ -20,7 +20,7 @@ const TERMINAL: &str =
     "commands have no pseudo-terminals: start the program without script, expect or pty";
 
 /// Remedies, each after words that are all in a text.
-const REMEDIES: [(&[&str], &str); 14] = [
+const REMEDIES: [(&[&str], &str); 15] = [
     // gpg, and programs that call it. It keeps secret keys in an agent.
     (&["can't connect to the agent"], AGENT),
     (&["can't connect to the gpg-agent"], AGENT),
@@ -37,7 +37,8 @@ const REMEDIES: [(&[&str], &str); 14] = [
     // script, expect.
     (&["failed to create pseudo-terminal"], TERMINAL),
     (&["no more ptys"], TERMINAL),
-    // ps and top, mount, df.
+    // lsof, ps and top, mount, df.
+    (&["lsof: can't ", "/proc"], TABLES),
     (&["mount -t proc proc /proc"], TABLES),
     (&["failed to read mtab"], TABLES),
     (&["cannot read table of mounted file systems"], TABLES),
@@ -78,6 +79,8 @@ mod tests {
             ("gpg: can't connect to the gpg-agent: IPC connect call failed", AGENT),
             ("OSError: out of pty devices", TERMINAL),
             ("The system has no more ptys.", TERMINAL),
+            ("lsof: can't fopen(/proc/mounts, \"r\"): Permission denied", TABLES),
+            ("lsof: can't open /proc", TABLES),
             ("mount: failed to read mtab: Permission denied", TABLES),
             ("Error, do this: mount -t proc proc /proc", TABLES),
             ("df: cannot read table of mounted file systems: Permission denied", TABLES),
