@@ -220,7 +220,7 @@ impl Admin {
             return Answer::text(StatusCode::TOO_MANY_REQUESTS, refusal);
         };
         match timeout(RELOAD_TIMEOUT, self.clone().reload()).await {
-            Ok(Some(state)) => Answer::json(status(state.result), &self.summary(&state)),
+            Ok(Some(state)) => Answer::json(status(&state), &self.summary(&state)),
             Ok(None) => stopping(),
             Err(_slow) => Answer::text(
                 StatusCode::GATEWAY_TIMEOUT,
@@ -252,8 +252,12 @@ fn probed(page: &str, checks: &[Check], detail: Detail) -> Answer {
     }
 }
 
-fn status(result: Reload) -> StatusCode {
-    match result {
+/// The status of a reload. Whoever reloads expects that something is served then.
+fn status(state: &State) -> StatusCode {
+    match state.result {
+        Reload::Applied | Reload::Unchanged if state.desired.is_empty() => {
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
         Reload::Applied | Reload::Unchanged => StatusCode::OK,
         Reload::Partial => StatusCode::UNPROCESSABLE_ENTITY,
         Reload::Rejected => StatusCode::INTERNAL_SERVER_ERROR,

@@ -151,6 +151,9 @@ fn definitions(state: &State) -> String {
 
 fn plugins(state: &State) -> String {
     let (served, desired) = (state.served.len(), state.desired.len());
+    if desired == 0 {
+        return "no plugin is defined, so none is served".to_owned();
+    }
     let mut text = format!("{served} of {desired} served");
     for (name, reason) in &state.failed {
         let _ = write!(text, "; not served: {name}: {reason}");

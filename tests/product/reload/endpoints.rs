@@ -48,6 +48,19 @@ fn a_reload_is_answered_when_its_plugins_are_served() {
 }
 
 #[test]
+fn a_reload_after_which_nothing_is_served_is_no_success() {
+    let folders = Folders::new();
+    let server = folders.serve();
+    let (status, body) = server.ask("POST", "/-/reload");
+    assert_eq!(status, 422, "{body}");
+    assert!(body.contains("no plugin is defined, so none is served"), "{body}");
+    // A supervisor may wait for its definitions.
+    assert_eq!(server.ask("GET", "/readyz").0, 200);
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    assert_eq!(server.ask("POST", "/-/reload").0, 200);
+}
+
+#[test]
 fn a_broken_definition_is_shown_as_stale_with_its_problem() {
     let folders = Folders::new();
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));
