@@ -299,6 +299,13 @@ pub(crate) fn take_in_orphans(_: &Targets) -> Outcome {
     tried(nix::sys::prctl::set_child_subreaper(true))
 }
 
+/// The kernel's table for the locks of this process, of 64 MiB.
+pub(crate) fn enlarge_futex_hash(_: &Targets) -> Outcome {
+    const FUTEX_HASH: u64 = 78;
+    const SET_SLOTS: u64 = 1;
+    tried(call(libc::SYS_prctl, &[FUTEX_HASH, SET_SLOTS, 1 << 20, 0, 0]))
+}
+
 pub(crate) fn close_output(_: &Targets) -> Outcome {
     for fd in 0..3 {
         // This program no longer uses these descriptors.

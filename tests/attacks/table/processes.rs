@@ -60,6 +60,7 @@ pub(super) const PROCESSES: &[Attack] = &[
     // Without Landlock, it depends on the capability SYS_RESOURCE of the spawner.
     Attack::new("pr_lower_oom_score", processes::lower_own_score, Refused).omit(&[UidAlone]),
     Attack::new("pr_subreaper", processes::take_in_orphans, Refused),
+    Attack::new("pr_futex_hash", processes::enlarge_futex_hash, Refused),
     Attack::new("pr_loosen", processes::loosen, Refused),
     Attack::new("pr_close_output", processes::close_output, Nothing).seen(Silent),
     Attack::new("pr_run_from_memory", processes::run_from_memory, Works),

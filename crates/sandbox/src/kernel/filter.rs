@@ -245,6 +245,8 @@ fn program(users: TenantUid) -> BpfProgram {
                 (0, Compare::Equals(SET_CHILD_SUBREAPER), EPERM),
                 // A process that is not dumpable cannot be measured.
                 (0, Compare::Equals(SET_DUMPABLE), EPERM),
+                // A table of up to 1 GiB that no measurement sees. Kernels before 6.16 have none.
+                (0, Compare::Equals(FUTEX_HASH), INVALID),
             ],
             Action::Allow,
         ),
@@ -323,5 +325,7 @@ const ENOSYS: u16 = 38;
 const NOT_SUPPORTED: Action = Action::Fail(95);
 const SET_CHILD_SUBREAPER: u32 = 36;
 const SET_DUMPABLE: u32 = 4;
+/// Not in the `libc` crate yet.
+const FUTEX_HASH: u32 = 78;
 const PRIO_PROCESS: u32 = 0;
 const IOPRIO_WHO_PROCESS: u32 = 1;
