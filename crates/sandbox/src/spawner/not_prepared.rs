@@ -35,6 +35,11 @@ pub(super) enum NotPrepared {
     )]
     Threads(io::Error),
     #[error(
+        "close_range(2) fails: {0}: use a node with Linux 5.9 or later, and a seccomp profile that \
+         allows this call"
+    )]
+    Closing(io::Error),
+    #[error(
         "/proc hides processes, so the limits of requests cannot be enforced without separate \
          UIDs: mount /proc without the option hidepid, or choose --isolation uid or namespaces"
     )]

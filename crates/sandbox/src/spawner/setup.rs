@@ -30,7 +30,7 @@ use super::{
 use crate::{
     kernel::{
         filter,
-        fork::SingleThreaded,
+        fork::{SingleThreaded, check_closing},
         policy::{NoPolicy, Policy},
         privilege::become_user,
     },
@@ -108,6 +108,7 @@ impl Prepared {
 
 /// Prepares the first requested tier that is fully available.
 pub(super) fn prepare(fork: SingleThreaded, setup: &SetupOrder) -> Result<Prepared, NotPrepared> {
+    check_closing().map_err(NotPrepared::Closing)?;
     let landlock = landlock_version(fork)?;
     let mut missing = Vec::new();
     for tier in setup.tiers() {
