@@ -133,7 +133,7 @@ impl Server {
                 None => room.enter().await,
             };
             let shut_down = http2::Connection::graceful_shutdown;
-            if let Some(Err(error)) = first.follow(connection, shut_down, &silent).await {
+            if let Some(Err(error)) = first.follow(connection, shut_down, (&room, &silent)).await {
                 debug!(%error, "a connection ended early");
             }
         });

@@ -1,4 +1,4 @@
-//! Ends connections of clients that make no call.
+//! Ends connections of clients that make no call, if others wait for their room.
 
 use std::{
     pin::{Pin, pin},
@@ -12,14 +12,15 @@ use std::{
 use tokio::time::sleep;
 use tracing::warn;
 
-use super::warning_pause::WarningPause;
+use super::{room::Room, warning_pause::WarningPause};
 
-/// Longest time until the first call of a connection. Argo CD makes it at once.
+/// Time until the first call of a connection for which it is never ended. Argo CD makes it
+/// at once, but a client that was stopped meanwhile waits for the connection without a limit.
 const FIRST_CALL: Duration = Duration::from_secs(10);
 
-/// Longest time after that for a client to notice that the connection ends. A call that is
-/// on its way is still answered.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// Time between two looks whether there is room, and the time for a client to notice that
+/// its connection ends. A call that is on its way is still answered.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// Tells whether a connection had a call. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -35,16 +36,17 @@ impl FirstCall {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Follows a connection to its end. One without a call is asked to end by `shut_down`,
-    /// and then dropped: the result is `None`.
+    /// Follows a connection to its end. One without a call is asked to end by `shut_down`
+    /// when there is no room for others, and then dropped: the result is `None`.
     pub(super) async fn follow<C: Future>(
         &self,
         connection: C,
         shut_down: impl Fn(Pin<&mut C>),
-        warning_pause: &WarningPause,
+        (room, warning_pause): (&Room, &WarningPause),
     ) -> Option<C::Output> {
         let mut connection = pin!(connection);
-        for time in [FIRST_CALL, FAREWELL] {
+        let (mut time, mut is_ending) = (FIRST_CALL, false);
+        loop {
             tokio::select! {
                 // A call that has arrived is noticed before the time is.
                 biased;
@@ -54,12 +56,16 @@ impl FirstCall {
             if self.has_begun() {
                 return Some(connection.await);
             }
-            if time == FIRST_CALL {
+            if is_ending {
+                return None;
+            }
+            time = PAUSE;
+            if !room.has_free() {
                 warn_of(warning_pause);
                 shut_down(connection.as_mut());
+                is_ending = true;
             }
         }
-        None
     }
 }
 
@@ -67,7 +73,8 @@ fn warn_of(warning_pause: &WarningPause) {
     if warning_pause.is_over() {
         warn!(
             limit = ?FIRST_CALL,
-            "a client has connected to a plugin's socket and made no call: its connection is closed"
+            "a client has connected to a plugin's socket and made no call: its connection is closed, \
+             because others wait for room"
         );
     }
 }
@@ -82,16 +89,18 @@ mod tests {
     use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
-        time::Instant,
+        time::{Instant, timeout},
     };
     use tokio_util::task::TaskTracker;
 
     use super::*;
+    use crate::{budget::Share, metrics::Metrics};
 
     type Nothing = Empty<bytes::Bytes>;
 
-    /// Serves one connection. Each call is answered after `time`.
-    fn serve(time: Duration) -> DuplexStream {
+    /// Serves one connection, which fills the room or does not. Each call is answered after
+    /// `time`.
+    fn serve(time: Duration, is_full: bool) -> DuplexStream {
         let (theirs, ours) = duplex(1 << 16);
         let first = FirstCall::default();
         let calls = first.clone();
@@ -105,29 +114,36 @@ mod tests {
         let mut http = http2::Builder::new(TokioExecutor::new());
         let connection =
             http.timer(TokioTimer::new()).serve_connection(TokioIo::new(ours), service);
+        let room = Room::new(&Share::new(if is_full { 1 } else { 2 }, ""), Metrics::new());
         TaskTracker::new().spawn(async move {
+            let _place = room.try_enter();
             let pause = WarningPause::default();
-            first.follow(connection, http2::Connection::graceful_shutdown, &pause).await
+            let shut_down = http2::Connection::graceful_shutdown;
+            first.follow(connection, shut_down, (&room, &pause)).await
         });
         theirs
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_makes_no_call_is_closed() {
+    async fn a_client_that_makes_no_call_is_closed_if_others_need_its_room() {
         let with_settings = &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"[..];
         for said in [b"", &b"PRI * HTTP/2.0"[..], with_settings] {
-            let mut client = serve(FIRST_CALL);
+            let mut client = serve(FIRST_CALL, true);
             client.write_all(said).await.unwrap();
             let start = Instant::now();
             let _ = client.read_to_end(&mut Vec::new()).await;
             let time = start.elapsed();
-            assert!(time >= FIRST_CALL && time <= FIRST_CALL + 2 * FAREWELL, "{said:?}: {time:?}");
+            assert!(time >= FIRST_CALL && time <= FIRST_CALL + 2 * PAUSE, "{said:?}: {time:?}");
+            let mut client = serve(FIRST_CALL, false);
+            client.write_all(said).await.unwrap();
+            let end = timeout(100 * FIRST_CALL, client.read_to_end(&mut Vec::new())).await;
+            assert!(end.is_err(), "{said:?}: closed although there is room");
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_call_may_take_long_and_the_next_one_may_come_late() {
-        let io = TokioIo::new(serve(10 * FIRST_CALL));
+        let io = TokioIo::new(serve(10 * FIRST_CALL, true));
         let http = client::conn::http2::Builder::new(TokioExecutor::new());
         let (mut send, connection) = http.handshake::<_, Nothing>(io).await.unwrap();
         TaskTracker::new().spawn(connection);

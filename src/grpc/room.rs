@@ -49,12 +49,17 @@ impl Room {
 
     /// Waits until there is room. Others may take it first.
     pub(super) async fn free(&self) {
-        if self.places.has_free() {
+        if self.has_free() {
             return;
         }
         self.metrics.connection_waits();
         self.warn();
         drop(self.enter().await);
+    }
+
+    /// Returns true if there is room.
+    pub(super) fn has_free(&self) -> bool {
+        self.places.has_free()
     }
 
     /// A place, if there is one at once.

@@ -56,7 +56,10 @@ const SHOWN: &[(&str, &[&str])] = &[
         &["hostile_outputs_need_a_small_multiple_of_their_size"],
     ),
     ("compressed messages", &["TestOursRefusesCompressedMessagesAsDocumented"]),
-    ("a connection without a call", &["a_client_that_makes_no_call_is_closed"]),
+    (
+        "a connection that makes no call",
+        &["a_client_that_makes_no_call_is_closed_if_others_need_its_room"],
+    ),
     (
         "more open calls than",
         &["calls_that_send_nothing_are_refused_and_take_no_other_plugin_away"],
