@@ -6,8 +6,10 @@ use crate::plugin::{Code, Diagnostic, diagnose::as_list, locator::Locator};
 /// Beginnings of the variables that Argo CD gives to commands.
 const VARIABLES: [&str; 3] = ["$ARGOCD_", "${ARGOCD_", "$(ARGOCD_"];
 
-/// Programs that replace variables in their arguments themselves.
-const REPLACING: [&str; 1] = ["envsubst"];
+/// Programs that replace variables in their arguments themselves, or give such a text
+/// another meaning.
+const REPLACING: [&str; 9] =
+    ["envsubst", "make", "gmake", "awk", "gawk", "mawk", "perl", "ruby", "mysql"];
 
 /// Beginnings of a word, or of the value of an option in it, that only a shell or Kubernetes
 /// replaces.
@@ -56,18 +58,29 @@ fn unsplit_script(
 
 /// Warns of a variable as Kubernetes writes it, in a script.
 fn kubernetes(script: &Word<'_>, locator: &Locator<'_>) -> Option<Diagnostic> {
-    let start = OF_KUBERNETES.iter().find_map(|begin| script.text.find(begin))?;
-    let length = script.text.get(start..)?.find(')')? + 1;
-    let name = script.text.get(start + "$(".len()..start + length - 1)?;
-    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let text = script.text;
+    let (start, name) = text.match_indices("$(").find_map(|(start, _)| {
+        let rest =
+            text.get(start..).filter(|rest| OF_KUBERNETES.iter().any(|b| rest.starts_with(b)))?;
+        let name = rest.get("$(".len()..rest.find(')')?)?;
+        let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        (is_name && !is_literal(text.get(..start)?)).then_some((start, name))
+    })?;
+    let length = "$()".len() + name.len();
     let part = locator.node(&script.path).map(|node| locator.part(node, start, start + length));
-    is_name.then(|| {
-        Diagnostic::new(Code::Literal, "a variable as Kubernetes writes it")
-            .at(part.or_else(|| locator.value(&script.path)))
-            .label("the shell runs a program of this name")
-            .note("Kubernetes replaces variables in manifests of Pods, not in definitions")
-            .help(format!("write \"${{{name}}}\""))
-    })
+    let found = Diagnostic::new(Code::Literal, "a variable as Kubernetes writes it")
+        .at(part.or_else(|| locator.value(&script.path)))
+        .label("the shell runs a program of this name")
+        .note("Kubernetes replaces variables in manifests of Pods, not in definitions")
+        .help(format!("write \"${{{name}}}\""));
+    Some(found)
+}
+
+/// True if a shell takes what follows this text of a script for ordinary text.
+fn is_literal(before: &str) -> bool {
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let is_comment = line.starts_with('#') || line.contains(" #");
+    is_comment || line.ends_with('\\') || line.matches('\'').count() % 2 == 1
 }
 
 fn unsplit(word: &Word<'_>, locator: &Locator<'_>) -> Diagnostic {

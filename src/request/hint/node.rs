@@ -9,8 +9,11 @@ const OWN_LIMIT: [&str; 2] = ["Reached heap limit", "Ineffective mark-compacts n
 /// Words of Node.js, which has no memory left.
 const NO_MEMORY: [&str; 2] = ["JavaScript heap out of memory", "v8::internal::"];
 
-/// Words of a command line that start Node.js.
+/// Programs that are Node.js.
 const PROGRAMS: [&str; 4] = ["node", "npx", "npm", "yarn"];
+
+/// Words that can stand before a program.
+const BEFORE: [&str; 7] = ["exec", "if", "then", "do", "else", "!", "{"];
 
 /// Part of the memory that the heap may have. The program needs the rest.
 const HEAP: (u64, u64) = (3, 4);
@@ -32,15 +35,28 @@ impl Facts<'_> {
         };
         let mib = (memory >> 20).saturating_mul(HEAP.0) / HEAP.1;
         format!(
-            ", or set NODE_OPTIONS=--max-old-space-size={mib} in the command: Node.js does not \
-             know the limit, and frees memory too late"
+            ", or set NODE_OPTIONS=--max-old-space-size={mib} in the command if Node.js took it: it does \
+             not know the limit, and frees memory too late"
         )
     }
 
     fn is_node(&self) -> bool {
-        let is_part = |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c);
-        let starts = |word: &str| word.split(is_part).any(|part| PROGRAMS.contains(&part));
         NO_MEMORY.iter().any(|words| self.text.contains(words))
-            || self.plugin.commands().any(|(_, line)| line.words().any(starts))
+            || self.plugin.commands().any(|(_, line)| {
+                let is_script = |(index, word): &(usize, &str)| {
+                    *index == 0 || word.contains(char::is_whitespace)
+                };
+                line.words().enumerate().filter(is_script).any(|(_, text)| starts_node(text))
+            })
     }
+}
+
+/// True if a program of a command or script is Node.js.
+fn starts_node(text: &str) -> bool {
+    text.split(['\n', ';', '|', '&', '(', ')']).any(|command| {
+        let words = command.split_whitespace();
+        let program = words.skip_while(|word| BEFORE.contains(word) || word.contains('=')).next();
+        let name = program.and_then(|program| program.rsplit('/').next());
+        name.is_some_and(|name| PROGRAMS.contains(&name))
+    })
 }

@@ -59,9 +59,14 @@ fn the_heap_of_node_js_has_a_limit_of_its_own() {
                  failed - JavaScript heap out of memory";
     let text = hint("{memory: 1}", abort, other);
     assert!(text.contains("NODE_OPTIONS=--max-old-space-size=0 in the command"), "{text}");
-    for (script, expected) in
-        [("exec node main.js", true), ("/opt/bin/node x", true), ("ls node_modules", false)]
-    {
+    for (script, expected) in [
+        ("exec node main.js", true),
+        ("true && A=b /opt/bin/node x", true),
+        ("if ! npm ci; then exit 1; fi", true),
+        ("ls node_modules", false),
+        ("kubectl get node", false),
+        ("helm template --set role=node charts/node/", false),
+    ] {
         let generate = format!("generate: {{command: [sh, -c, '{script}']}}");
         let plugin = definition_of("x", &generate);
         let bounds = Bounds { memory: Some(400 << 20), ..Bounds::default() };

@@ -12,8 +12,13 @@ const MAX_COMMAND: usize = 1000;
 pub(super) fn early_reader(text: &str) -> Option<&'static str> {
     let command = command(text);
     let mut words = command.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
-    let is_program = |word: &&str| !is_keyword(word) && !word.contains('=');
-    let program = words.find(is_program)?;
+    let mut is_loop = false;
+    let program = words.find(|word| {
+        // `while read line` reads to the end.
+        is_loop |= ["while", "until"].contains(word);
+        !is_keyword(word) && !word.contains('=')
+    });
+    let program = program.filter(|_| !is_loop)?;
     let program = program.rsplit('/').next().unwrap_or_default();
     let mut rest = words.filter(|word| !word.is_empty());
     match program {
@@ -79,7 +84,7 @@ mod tests {
             (" sed -n '/x/{p;q;}'", "sed"),
             (" sed 5q | x", "sed"),
             (" awk '/x/ {print; exit}'", "awk"),
-            (" while read x; do", "read"),
+            (" { read x; }", "read"),
         ] {
             assert_eq!(early_reader(text), Some(expected), "{text}");
         }
@@ -97,6 +102,8 @@ mod tests {
             " awk '{print $1}'",
             " envsubst; head",
             " yq '. | head'",
+            " while read x; do",
+            " while IFS= read -r x",
             "",
         ] {
             assert_eq!(early_reader(text), None, "{text}");
