@@ -25,7 +25,6 @@ mod leftovers;
 mod meter;
 mod not_prepared;
 mod pressure;
-mod presumed;
 mod priority;
 mod process_check;
 mod refusals;

@@ -3,7 +3,6 @@
 mod cgroup;
 mod children;
 mod clean;
-mod growth;
 mod measure;
 mod passes;
 mod pressed;

@@ -10,7 +10,6 @@ use rand::RngExt;
 
 use super::{
     cgroup::RequestCgroup,
-    presumed::Presumed,
     priority::Priority,
     release::{Release, ReleaseStep},
     schedule::Schedule,
@@ -81,8 +80,6 @@ pub(super) struct LeaseRecord {
     pub(super) began: Instant,
     /// Usage so far.
     pub(super) tally: Tally,
-    /// Files that are not in it yet.
-    pub(super) presumed: Presumed,
     pub(super) priority: Priority,
     /// Schedule of measurements, if a command has run.
     pub(super) schedule: Option<Schedule>,
@@ -320,7 +317,6 @@ impl Slots {
             limits: RequestLimits::default(),
             schedule: None,
             tally: Tally::default(),
-            presumed: Presumed::default(),
             priority: Priority::default(),
         });
         Some((self.last_lease, index))

@@ -15,7 +15,7 @@ use super::{ChildRole, Leases};
 use crate::{
     kernel::{fork::Reaped, no_process},
     spawner::{
-        census::Survey,
+        census::{Row, Survey},
         cgroup::RequestCgroup,
         meter::{self, Earlier, MeterIdentity, Reading, Subject},
         schedule::{Pass, Schedule},
@@ -57,17 +57,22 @@ impl Leases {
         let elapsed = self.passes.elapsed(now);
         let has_grown = self.pressure.has_grown();
         let (tick, growth) = (self.passes.tick(), self.passes.volume_since(survey));
-        self.presume(survey, growth);
         let has_files = self.total.volume_is_memory;
         let mut is_busy = false;
         let mut is_watching = false;
         for slot in 0..self.slots.len() {
-            let row = self.row(slot, survey);
+            let key = self.slots.uids(slot).map(|pair| pair.tenant.as_raw());
             let Some(lease) = self.slots.working_mut(slot) else { continue };
-            let LeaseRecord { schedule: Some(schedule), tally, cgroup, .. } = lease else {
+            let LeaseRecord { schedule: Some(schedule), tally, workers, cgroup, .. } = lease else {
                 continue;
             };
             is_watching = true;
+            let row = match key {
+                Some(user) => survey.rows.get(&user).copied(),
+                None => sum(workers
+                    .keys()
+                    .filter_map(|pid| survey.rows.get(&pid.as_raw().unsigned_abs()))),
+            };
             let progress = if survey.is_complete {
                 tally.surveyed(row.as_ref(), tick)
             } else {
@@ -121,7 +126,6 @@ impl Leases {
             return schedule.postpone(pass.now);
         };
         lease.tally.measuring();
-        lease.presumed.measuring();
         let workers: Vec<Pid> = lease.workers.keys().copied().collect();
         let subject = Subject {
             root: &self.prepared.root.directory,
@@ -170,12 +174,9 @@ impl Leases {
         let reading = Reading::receive(result);
         let cost = reaped.user + reaped.system;
         let lease = self.slots.working_mut(*slot).filter(|lease| lease.id == *id);
-        let Some(LeaseRecord { schedule: Some(schedule), tally, presumed, .. }) = lease else {
-            return;
-        };
+        let Some(LeaseRecord { schedule: Some(schedule), tally, .. }) = lease else { return };
         if let Some(gauge) = reading.gauge() {
             tally.measured(gauge);
-            presumed.measured();
         }
         let excess = schedule.measured(*began..now, cost, reading.measurement());
         if let Some(excess) = excess {
@@ -228,5 +229,22 @@ fn too_many(schedule: &mut Schedule, processes: u64) -> Option<ExceededLimit> {
     (is_over && schedule.is_active()).then(|| {
         schedule.end();
         ExceededLimit::Processes
+    })
+}
+
+/// The rows of all workers of a request together; `None` if there are none.
+fn sum<'r>(rows: impl Iterator<Item = &'r Row>) -> Option<Row> {
+    rows.copied().reduce(|sum, row| Row {
+        key: sum.key,
+        processes: sum.processes.saturating_add(row.processes),
+        running: sum.running.saturating_add(row.running),
+        own: sum.own.saturating_add(row.own),
+        shared: sum.shared.saturating_add(row.shared),
+        tables: sum.tables.saturating_add(row.tables),
+        sockets: None,
+        orphans: 0,
+        ticks: sum.ticks.saturating_add(row.ticks),
+        members: sum.members.wrapping_add(row.members),
+        ports: sum.ports.saturating_add(row.ports),
     })
 }

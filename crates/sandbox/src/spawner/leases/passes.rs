@@ -47,8 +47,6 @@ pub(super) struct Passes {
     sockets: Option<Instant>,
     was_busy: bool,
     volume: Option<Volume>,
-    /// Growth of the volume that no request is presumed to have caused yet.
-    pub(super) unclaimed: Volume,
     tick: Duration,
     /// Processes that the kernel has refused.
     pub(super) refusals: Refusals,
@@ -70,7 +68,6 @@ impl Passes {
             sockets: None,
             was_busy: false,
             volume: None,
-            unclaimed: Volume::default(),
             tick: Duration::from_secs(1) / ticks.unwrap_or(TICKS),
             refusals: Refusals::default(),
             ports: guard::port_limit(&fs::read_to_string(PORT_RANGE).unwrap_or_default()),
@@ -138,7 +135,7 @@ impl Passes {
         };
         self.next = is_busy.map(|_| now + pause.min(LONGEST));
         if is_busy.is_none() {
-            (self.refusals, self.unclaimed) = (Refusals::default(), Volume::default());
+            self.refusals = Refusals::default();
         }
     }
 

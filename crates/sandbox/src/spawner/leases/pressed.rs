@@ -8,7 +8,6 @@ use crate::{
         census::Survey,
         guard::{self, Victim},
         pressure::Level,
-        slot::LeaseRecord,
     },
     wire::{exceeded::LimitExceeded, message::SpawnerEvent, usage::LeaseUsage},
 };
@@ -26,10 +25,11 @@ impl Leases {
     }
 
     /// Ends the largest request if all together use too much, or if the container
-    /// is almost full. There is no time to count files then.
+    /// is almost full.
     pub(super) fn guard(&mut self, now: Instant) {
+        let usages: Vec<LeaseUsage> =
+            self.active().map(|lease| lease.tally.usage(lease.id)).collect();
         let is_full = self.pressure.is_full();
-        let usages: Vec<LeaseUsage> = self.active().map(|lease| usage(lease, is_full)).collect();
         let Some(victim) = guard::victim(&self.total, &usages, is_full) else { return };
         if is_full {
             self.pressure.relieve(now);
@@ -93,46 +93,5 @@ impl Leases {
             used: Some(victim.used),
         }));
         self.end_grace(victim.lease);
-    }
-}
-
-/// The usage of a request, with files that are not measured yet if the container is full.
-fn usage(lease: &LeaseRecord, is_full: bool) -> LeaseUsage {
-    let mut usage = lease.tally.usage(lease.id);
-    // A cgroup has counted them already.
-    if is_full && lease.cgroup.is_none() {
-        usage.file_memory = usage.file_memory.saturating_add(lease.presumed.memory());
-    }
-    usage
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        spawner::{census::Volume, meter::Gauge, slot::Slots},
-        wire::usage::TotalLimits,
-    };
-
-    #[test]
-    fn a_container_full_of_files_that_nobody_has_measured_ends_the_request_that_made_them() {
-        let mut slots = Slots::new([None; 2].into_iter());
-        let now = Instant::now();
-        let [(innocent, first), (creator, second)] = [(); 2].map(|()| slots.lease(now).unwrap());
-        let held = Gauge { memory: 150 << 20, ..Gauge::default() };
-        slots.lease_mut(first).unwrap().tally.measured(held);
-        let growth = Volume { bytes: 0, inodes: 200_000 };
-        for (slot, ticks) in [(first, 1), (second, 19)] {
-            slots.lease_mut(slot).unwrap().presumed.add(growth.part(ticks, 20));
-        }
-        let total = TotalLimits { volume_is_memory: true, ..TotalLimits::default() };
-        let victim = |is_full: bool, limits: &TotalLimits| {
-            let leases = slots.iter().filter_map(|(_, slot)| slot.lease());
-            let usages: Vec<_> = leases.map(|lease| usage(lease, is_full)).collect();
-            guard::victim(limits, &usages, is_full).map(|victim| victim.lease)
-        };
-        assert_eq!(victim(true, &total), Some(creator));
-        let exceeded = TotalLimits { memory: Some(1), ..total };
-        assert_eq!(victim(false, &exceeded), Some(innocent), "only what is measured counts");
     }
 }
