@@ -23,7 +23,10 @@ use super::{
 };
 use crate::{
     client::redact::Redactor,
-    wire::{message::WorkerEnded, plan::RawUsage, refusal::Observed},
+    wire::{
+        plan::{Exited, RawUsage},
+        refusal::Observed,
+    },
 };
 
 /// Longest wait for the end of standard error after that of a command and of its standard
@@ -50,7 +53,7 @@ pub(super) struct Capture {
     max_output: usize,
     room: Granted,
     said: Stderr,
-    ended: Option<WorkerEnded>,
+    ended: Option<Exited>,
     /// A process that keeps standard output open is waited for.
     is_awaited: bool,
     /// Usage of the command's process before it executed the command.

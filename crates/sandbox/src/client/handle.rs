@@ -29,7 +29,7 @@ use tokio::{
 use super::socket::Socket;
 use crate::wire::{
     channel::{self, Received},
-    message::{JobKind, WorkerEnded},
+    message::JobKind,
     plan::{self, Answer, Exited, Failed, MAX_REPLY, OPEN_REPOSITORY, Plan, Reply},
     refusal::Observed,
 };
@@ -74,7 +74,7 @@ impl Unconfined {
 #[derive(Debug)]
 pub(super) struct WorkerHandle {
     socket: Socket,
-    ended: oneshot::Receiver<WorkerEnded>,
+    ended: oneshot::Receiver<Result<Exited, Unconfined>>,
     /// Bytes received that are not a complete reply yet.
     buffer: BytesMut,
     /// Descriptors received, until their reply is read.
@@ -94,7 +94,7 @@ pub(super) struct Endpoints {
     /// archive.
     pub(super) descriptors: Vec<OwnedFd>,
     /// The link reports the worker's end here.
-    pub(super) ended: oneshot::Sender<WorkerEnded>,
+    pub(super) ended: oneshot::Sender<Result<Exited, Unconfined>>,
 }
 
 const SIGKILL: i32 = Signal::SIGKILL as i32;
@@ -222,20 +222,18 @@ impl WorkerHandle {
     /// Waits for the end of the command. The guard reports it if the tier has
     /// one, otherwise the spawner. The future can be dropped and the method
     /// called again until it has returned once.
-    pub(super) async fn wait(&mut self) -> Result<WorkerEnded, Unconfined> {
+    pub(super) async fn wait(&mut self) -> Result<Exited, Unconfined> {
         loop {
             tokio::select! {
                 // A reply that arrived before the end is handled first.
                 biased;
                 reply = reply(&self.socket, &mut self.buffer) => match reply {
-                    Ok(Some((Answer::Exited(Exited { status, used }), _))) => {
-                        return Ok(WorkerEnded { status, used, ..WorkerEnded::default() });
-                    }
+                    Ok(Some((Answer::Exited(exited), _))) => return Ok(exited),
                     Ok(Some((Answer::Observed(news), _))) => self.observed.add(news),
                     Ok(Some((answer, _))) => self.last = Some(answer),
                     Ok(None) | Err(_) => self.socket = Socket::Closed,
                 },
-                ended = &mut self.ended => return ended.map_err(spawner_gone),
+                ended = &mut self.ended => return ended.map_err(spawner_gone)?,
             }
         }
     }
@@ -281,15 +279,14 @@ impl WorkerHandle {
 
     /// Returns the reason why a worker ended without an order.
     pub(super) async fn unexpected_end(&mut self) -> Unconfined {
-        match (&mut self.ended).await {
-            Ok(ended) if !ended.failure.is_empty() => Unconfined::new(ended.failure),
-            Ok(ended) => {
-                let status = ExitStatus::from_raw(ended.status);
+        match (&mut self.ended).await.map_err(spawner_gone).flatten() {
+            Ok(Exited { status, .. }) => {
+                let status = ExitStatus::from_raw(status);
                 let is_killed = status.signal() == Some(SIGKILL);
                 let reason = format!("finish: the worker ended with {status}");
                 Unconfined { is_killed, ..Unconfined::new(reason) }
             }
-            Err(gone) => spawner_gone(gone),
+            Err(error) => error,
         }
     }
 }

@@ -26,9 +26,10 @@ use crate::wire::{
     channel,
     exceeded::LimitExceeded,
     message::{
-        JobKind, LeaseOrder, Leased, Order, OrderKind, Released, SpawnerEvent, SpawnerReport,
-        StartOrder, WorkerEnded,
+        JobKind, LeaseOrder, Leased, Order, OrderKind, SpawnerEvent, SpawnerReport, StartOrder,
+        WorkerEnd, WorkerEnded,
     },
+    plan::Exited,
     quarantine::Quarantined,
     transient::is_transient,
     usage::TotalLimits,
@@ -60,7 +61,7 @@ pub struct Link {
 struct Pending {
     last: u64,
     leases: HashMap<u64, LeaseRequest>,
-    jobs: HashMap<u64, oneshot::Sender<WorkerEnded>>,
+    jobs: HashMap<u64, oneshot::Sender<Result<Exited, Unconfined>>>,
     /// Receivers of exceeded limits, by lease.
     limits: HashMap<u64, oneshot::Sender<LimitExceeded>>,
     /// Repositories that leases read which are being released.
@@ -210,15 +211,15 @@ impl Driver {
         let (lease, job) = (waiting.leases.remove(&number), waiting.jobs.remove(&number));
         drop(waiting);
         let Some(job) = job else { return false };
-        let failure = format!(
+        let failure = Unconfined::new(format!(
             "start a worker: its order cannot be sent to the spawner: {error}: give the container \
              more memory or descriptors (RLIMIT_NOFILE), or lower --max-requests"
-        );
+        ));
         // The request may have been given up.
         if let Some(LeaseRequest { answer, .. }) = lease {
-            let _ = answer.send(Err(Unconfined::new(failure).into()));
+            let _ = answer.send(Err(failure.into()));
         } else {
-            let _ = job.send(WorkerEnded { job: number, failure, ..WorkerEnded::default() });
+            let _ = job.send(Err(failure));
         }
         true
     }
@@ -257,7 +258,7 @@ impl Driver {
             match report.event {
                 Some(SpawnerEvent::Leased(leased)) => self.leased(leased),
                 Some(SpawnerEvent::WorkerEnded(ended)) => self.ended(ended),
-                Some(SpawnerEvent::Released(released)) => self.released(released),
+                Some(SpawnerEvent::Released(lease)) => self.released(lease),
                 Some(SpawnerEvent::Quarantined(lease)) => self.quarantined(&lease),
                 Some(SpawnerEvent::Beat(number)) => drop(self.beats.send_replace(number)),
                 Some(SpawnerEvent::Orphans(all)) => {
@@ -297,10 +298,14 @@ impl Driver {
 
     fn ended(&self, ended: WorkerEnded) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(answer) = waiting.jobs.remove(&ended.job) {
-            // The request may have been given up.
-            let _ = answer.send(ended);
-        }
+        let Some(answer) = waiting.jobs.remove(&ended.job) else { return };
+        let end = match ended.end {
+            Some(WorkerEnd::Exited(exited)) => Ok(exited),
+            Some(WorkerEnd::NotStarted(reason)) => Err(Unconfined::new(reason)),
+            None => return,
+        };
+        // The request may have been given up.
+        let _ = answer.send(end);
     }
 
     fn exceeded(&self, exceeded: LimitExceeded) {
@@ -311,16 +316,16 @@ impl Driver {
         }
     }
 
-    fn released(&self, released: Released) {
+    fn released(&self, lease: u64) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.limits.remove(&released.lease);
-        let repository = waiting.repositories.remove(&released.lease);
+        waiting.limits.remove(&lease);
+        let repository = waiting.repositories.remove(&lease);
         drop(waiting);
         // Perhaps its last user, so that its own lease ends.
         drop(repository);
-        self.consumption.send_if_modified(|all| all.remove(released.lease));
-        if self.health.send_if_modified(|health| health.heal(released.lease)) {
-            info!(lease = released.lease, "the rest of a request is gone; its UID is leased again");
+        self.consumption.send_if_modified(|all| all.remove(lease));
+        if self.health.send_if_modified(|health| health.heal(lease)) {
+            info!(lease, "the rest of a request is gone; its UID is leased again");
         }
     }
 

@@ -10,7 +10,7 @@ use prost::{Message, Oneof};
 
 use super::{
     exceeded::{ExceededLimit, LimitExceeded},
-    plan::RawUsage,
+    plan::Exited,
     quarantine::Quarantined,
     shortage::Unfitness,
     tier::{Demand, Tier},
@@ -245,8 +245,8 @@ pub(crate) enum SpawnerEvent {
     #[prost(message, tag = "4")]
     WorkerEnded(WorkerEnded),
     /// A lease has been released, perhaps after it was quarantined.
-    #[prost(message, tag = "5")]
-    Released(Released),
+    #[prost(uint64, tag = "5")]
+    Released(u64),
     /// A lease cannot be ended yet; reported once. The spawner tries again.
     #[prost(message, tag = "12")]
     Quarantined(Quarantined),
@@ -314,20 +314,17 @@ pub(crate) struct Leased {
 pub(crate) struct WorkerEnded {
     #[prost(uint64, tag = "1")]
     pub(crate) job: u64,
-    /// As returned by wait4(2); meaningless if `failure` is set.
-    #[prost(int32, tag = "2")]
-    pub(crate) status: i32,
-    #[prost(message, required, tag = "3")]
-    pub(crate) used: RawUsage,
-    /// Reason why no worker was started; empty if one was.
-    #[prost(string, tag = "4")]
-    pub(crate) failure: String,
+    #[prost(oneof = "WorkerEnd", tags = "2, 3")]
+    pub(crate) end: Option<WorkerEnd>,
 }
 
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct Released {
-    #[prost(uint64, tag = "1")]
-    pub(crate) lease: u64,
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum WorkerEnd {
+    #[prost(message, tag = "2")]
+    Exited(Exited),
+    /// No worker was started, for this reason.
+    #[prost(string, tag = "3")]
+    NotStarted(String),
 }
 
 impl RequestLimits {

@@ -218,7 +218,7 @@ pub(crate) enum Answer {
     AlmostFull(AlmostFull),
 }
 
-/// End of a command, as returned by wait4(2).
+/// End of a process, as returned by wait4(2).
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct Exited {
     #[prost(int32, tag = "1")]

@@ -39,7 +39,7 @@ async fn the_last_word_of_a_worker_that_is_not_watched_is_heard() {
     let last = Answer::NotStarted("no interpreter".to_owned());
     tell(&descriptors[0], last.clone()).unwrap();
     drop(descriptors);
-    ended.send(WorkerEnded { status: 1 << 8, ..WorkerEnded::default() }).unwrap();
+    ended.send(Ok(Exited { status: 1 << 8, ..Exited::default() })).unwrap();
     assert_eq!(worker.wait().await.unwrap().status, 1 << 8);
     assert_eq!(worker.take_last_answer(), Some(last));
 }
@@ -102,7 +102,7 @@ async fn a_wide_pipe_takes_a_long_part_before_anything_is_read() {
 async fn an_error_tells_how_the_worker_ended() {
     for (status, text) in [(126 << 8, "exit status: 126"), (6, "signal: 6 (SIGABRT)")] {
         let (mut worker, endpoints) = WorkerHandle::new(JobKind::Run).unwrap();
-        endpoints.ended.send(WorkerEnded { status, ..WorkerEnded::default() }).unwrap();
+        endpoints.ended.send(Ok(Exited { status, ..Exited::default() })).unwrap();
         let expected = format!("the sandbox could not finish: the worker ended with {text}");
         assert_eq!(worker.unexpected_end().await.to_string(), expected);
     }

@@ -123,7 +123,8 @@ fn release_slowly(control: &OwnedFd, heard: &mpsc::Sender<(u64, bool)>) {
             Some(OrderKind::Lease(LeaseOrder { ticket: job, .. })) => {
                 lease += 1;
                 report(SpawnerEvent::Leased(Leased { ticket: job, lease, ..Leased::default() }));
-                report(SpawnerEvent::WorkerEnded(WorkerEnded { job, ..WorkerEnded::default() }));
+                let end = Some(WorkerEnd::Exited(Exited::default()));
+                report(SpawnerEvent::WorkerEnded(WorkerEnded { job, end }));
             }
             Some(OrderKind::Release(released)) => {
                 let mut is_hurried = false;
@@ -131,7 +132,7 @@ fn release_slowly(control: &OwnedFd, heard: &mpsc::Sender<(u64, bool)>) {
                     let (order, _) = channel::receive::<Order>(control).unwrap().unwrap();
                     is_hurried = matches!(order.what, Some(OrderKind::Release(_)));
                 }
-                report(SpawnerEvent::Released(Released { lease: released.lease }));
+                report(SpawnerEvent::Released(released.lease));
                 heard.blocking_send((released.lease, is_hurried)).unwrap();
             }
             _ => {}
@@ -243,7 +244,7 @@ async fn nothing_of_a_released_request_is_kept() {
     let leases = vec![LeaseUsage { lease: 7, memory: 1, ..LeaseUsage::default() }];
     driver.consumption.send_modify(|all| all.update(&UsageReport { leases }));
     driver.waiting.lock().unwrap().limits.insert(7, oneshot::channel().0);
-    driver.released(Released { lease: 7 });
+    driver.released(7);
     assert!(driver.waiting.lock().unwrap().limits.is_empty());
     assert!(driver.consumption.borrow().of(7).is_none());
 }

@@ -21,7 +21,10 @@ use crate::{
         end_report::{EndReport, EnderSocket},
         turns::Ended,
     },
-    wire::message::{SpawnerEvent, WorkerEnded},
+    wire::{
+        message::{SpawnerEvent, WorkerEnd, WorkerEnded},
+        plan::Exited,
+    },
 };
 
 /// Purpose of a child.
@@ -209,11 +212,8 @@ impl Leases {
         self.report_excess(index);
         self.workers_left(index);
         self.start_waiting(index);
-        self.reports.push(SpawnerEvent::WorkerEnded(WorkerEnded {
-            job,
-            status: reaped.status,
-            used: reaped.into(),
-            failure: String::new(),
-        }));
+        let exited = Exited { status: reaped.status, used: reaped.into() };
+        let end = Some(WorkerEnd::Exited(exited));
+        self.reports.push(SpawnerEvent::WorkerEnded(WorkerEnded { job, end }));
     }
 }

@@ -22,10 +22,7 @@ use crate::{
         slot::LeaseRecord,
         turns::Ended,
     },
-    wire::{
-        message::{Released, SpawnerEvent},
-        quarantine::Quarantined,
-    },
+    wire::{message::SpawnerEvent, quarantine::Quarantined},
 };
 
 /// Time after which the end of a killer is checked again.
@@ -241,7 +238,7 @@ impl Leases {
             self.prepared.caches.leave(&shared);
         }
         self.slots.end(index, now);
-        self.reports.push(SpawnerEvent::Released(Released { lease: id }));
+        self.reports.push(SpawnerEvent::Released(id));
     }
 
     /// Removes the empty directory of a workspace. Tenants lack the right to

@@ -17,7 +17,7 @@ use crate::{
         uid_pool::UidPool,
     },
     wire::{
-        message::{Grants, JobKind, SpawnerEvent, StartOrder, WorkerEnded},
+        message::{Grants, JobKind, SpawnerEvent, StartOrder, WorkerEnd, WorkerEnded},
         shared::SharedCaches,
     },
     worker::{Channels, Job, REPOSITORY, SharedTree, Tenant},
@@ -167,11 +167,7 @@ impl Leases {
     }
 
     pub(super) fn refuse(&mut self, job: u64, why: &str) {
-        let failure = format!("start a worker: {why}");
-        self.reports.push(SpawnerEvent::WorkerEnded(WorkerEnded {
-            job,
-            failure,
-            ..WorkerEnded::default()
-        }));
+        let end = Some(WorkerEnd::NotStarted(format!("start a worker: {why}")));
+        self.reports.push(SpawnerEvent::WorkerEnded(WorkerEnded { job, end }));
     }
 }
