@@ -36,6 +36,6 @@ pub use bind::{Binder, directory_remedy};
 pub use client::{Client, ClientError, Configuration, Parcel, Refusal};
 pub use open_calls::OpenCalls;
 pub use room::Room;
-pub use service::{Common, encode_announcements};
+pub use service::{Common, Recorders, encode_announcements};
 pub use stream::Drains;
 pub use sweep::sweep;

@@ -10,7 +10,6 @@ mod loading;
 mod orphans;
 mod parts;
 mod paths;
-mod recorders;
 mod resources;
 mod samples;
 mod saturation;
@@ -37,7 +36,6 @@ use self::{
     loading::load,
     parts::Parts,
     paths::{directories, refuse_exposing_paths, upkeep, warn_of_missing_paths},
-    recorders::Recorders,
     resources::Resources,
     saturation::Saturation,
     signals::Signals,
@@ -51,7 +49,8 @@ use crate::{
     container::{OomCounter, raise_descriptors},
     event::{self, Event},
     grpc::{
-        Binder, Common, Drains, OpenCalls, Room, directory_remedy, encode_announcements, relay,
+        Binder, Common, Drains, OpenCalls, Recorders, Room, directory_remedy, encode_announcements,
+        relay,
     },
     loader::NoSnapshot,
     log::{self, LogControl},
@@ -192,7 +191,8 @@ fn start(config: &Serve) -> Result<(), NotServing> {
         let _entered = runtime.enter();
         Traces::open(config.otlp.collector().as_ref())
     };
-    let recorders = Recorders { keeper, tracer: traces.tracer() };
+    let recent = Recent::new(config.details());
+    let recorders = Recorders { recent, keeper, tracer: traces.tracer() };
     let started = Started { spawner, log, signals, resources, recorders, keeping };
     let result = runtime.block_on(run(config, started));
     traces.close();
@@ -260,11 +260,11 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     let pipeline = pipeline(config, Arc::clone(&reach), link.clone(), resources.subscribe());
     refuse_exposing_paths(config.bounds().read, reach, &pipeline.files).await?;
     let common = common(config, pipeline, recorders, metrics.clone());
-    let saturation = Saturation::new(link.clone(), &common, state.subscribe());
+    let saturation = Saturation { common: common.clone(), states: state.subscribe() };
     let socket_dir = config.socket_dir();
     let binder = Binder::new(&socket_dir, common.clone())
         .map_err(|error| NotServing::Sockets { path: socket_dir.clone(), error })?;
-    let Common { pipeline, recent, room, connections, calls, answers, cut_off, .. } = common;
+    let Common { pipeline, recorders, room, connections, calls, answers, cut_off, .. } = common;
     tokio::select! {
         biased;
         () = signals.stop.during_start() => return Ok(()),
@@ -283,9 +283,9 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     parts.run("loader", following);
     parts.run("admission", pipeline.admission.follow(link.consumption()));
     let scrapes = Scrapes::start(metrics.clone())?;
-    let (states, reload) = (state.subscribe(), prompt.clone());
+    let (states, recent) = (state.subscribe(), recorders.recent);
     listeners.serve(
-        &Sources { metrics: metrics.clone(), states, recent, prompt: reload, log, scrapes },
+        &Sources { metrics: metrics.clone(), states, recent, prompt: prompt.clone(), log, scrapes },
         &parts,
     );
     parts.run("container", resources.follow(handles.clone(), room, stop.clone()));
@@ -309,12 +309,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     }
 }
 
-fn common(
-    config: &Serve,
-    pipeline: Pipeline,
-    Recorders { keeper, tracer }: Recorders,
-    metrics: Metrics,
-) -> Common {
+fn common(config: &Serve, pipeline: Pipeline, recorders: Recorders, metrics: Metrics) -> Common {
     let connections = pipeline.budget.borrow().connections.clone();
     let open_calls = OpenCalls::new(pipeline.budget.clone());
     Common {
@@ -327,9 +322,7 @@ fn common(
         room: Room::new(&connections, metrics.clone()),
         open_calls,
         metrics,
-        recent: Recent::new(config.details()),
-        keeper,
-        tracer,
+        recorders,
         connections: TaskTracker::new(),
         cut_off: CancellationToken::new(),
     }

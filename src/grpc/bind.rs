@@ -152,9 +152,7 @@ impl Bind for Binder {
         let path = self.path(&definition.name)?;
         let staging = self.staging()?;
         let (socket, staged) = Self::stage(&staging).map_err(|error| self.unusable(&error))?;
-        let metrics = self.common.metrics.plugin(definition.name.as_str());
-        let services = self.services.clone();
-        let server = Server::new(&self.common, &definition.name, metrics, services);
+        let server = Server::new(&self.common, &definition.name, self.services.clone());
         let (mut listener, definitions, retired) = Listener::new(definition);
         let (show, shown) = oneshot::channel();
         let acceptor = Acceptor { socket, server, definitions, retired, shown };

@@ -16,26 +16,18 @@ use tracing::{Span, error_span, field::Empty, info, warn};
 use super::{
     account::{self, Account},
     observed,
+    service::{Common, Recorders},
     status::CallError,
 };
 use crate::{
-    bundle::{Failed, Keeper},
+    bundle::Failed,
     event::{self, Event, PhaseTime, TOLD},
     metrics::{Cost, CpuMode, Ended, GrpcCode, Kill, Method, Outcome, Phase, PluginMetrics},
     plugin::PluginDefinition,
-    recent::{Details, Entry, Recent},
+    recent::{Details, Entry},
     request::{Deadline, Progress, RequestContext, RequestHeader, admission::NewestDefinition},
-    traces::{Trace, Tracer},
+    traces::Trace,
 };
-
-/// The recorders of the calls of one plugin. Cheap to clone.
-#[derive(Clone, Debug)]
-pub(super) struct PluginRecorders {
-    pub(super) metrics: PluginMetrics,
-    pub(super) recent: Recent,
-    pub(super) keeper: Keeper,
-    pub(super) tracer: Tracer,
-}
 
 /// The definitions that the calls of one connection use.
 #[derive(Clone, Debug)]
@@ -50,7 +42,8 @@ pub(super) struct Definitions {
 pub(super) struct Call {
     pub(super) context: RequestContext,
     method: Method,
-    recorders: PluginRecorders,
+    metrics: PluginMetrics,
+    recorders: Recorders,
     span: Span,
     id: String,
     began: SystemTime,
@@ -73,18 +66,19 @@ impl Call {
     /// Begins a call with the definition of its connection.
     pub(super) fn begin<T>(
         method: Method,
-        recorders: PluginRecorders,
+        metrics: PluginMetrics,
+        common: &Common,
         request: &Request<T>,
-        cut_off: CancellationToken,
     ) -> Result<Self, Status> {
         let pinned = request.extensions().get::<Definitions>();
         let Definitions { pinned: plugin, newest } =
             pinned.ok_or_else(|| Status::internal("a connection without a plugin"))?;
         let granted = timeout(request.metadata());
-        recorders.metrics.begun(method);
+        let recorders = common.recorders.clone();
+        metrics.begun(method);
         let evidence = recorders.keeper.evidence().filter(|_| method != Method::Check);
         let id = next_id();
-        let mut progress = Progress::new(recorders.metrics.clone(), evidence);
+        let mut progress = Progress::new(metrics.clone(), evidence);
         progress.trace =
             recorders.tracer.begin(method, request.metadata(), (plugin.name.as_str(), &id));
         let span = span(plugin, method, &id);
@@ -99,11 +93,12 @@ impl Call {
                 progress,
             },
             method,
+            metrics,
             recorders,
             id,
             began: SystemTime::now(),
             application: None,
-            cut_off,
+            cut_off: common.cut_off.clone(),
             settled: false,
         })
     }
@@ -167,7 +162,7 @@ impl Call {
         let last = progress.phase();
         progress.finish();
         if let Some(id) = progress.trace.as_ref().and_then(Trace::sampled_id) {
-            self.recorders.metrics.exemplar(self.method, self.context.deadline.elapsed(), id);
+            self.metrics.exemplar(self.method, self.context.deadline.elapsed(), id);
         }
         if let Some(trace) = progress.trace.take() {
             trace.end(end.code, end.account.outcome, self.application.as_deref());
@@ -265,7 +260,7 @@ impl Call {
     }
 
     fn count(&self, end: &End<'_>, last: Option<Phase>) {
-        let (method, metrics) = (self.method, &self.recorders.metrics);
+        let (method, metrics) = (self.method, &self.metrics);
         let RequestContext { deadline, progress, .. } = &self.context;
         for (phase, took) in progress.phases() {
             metrics.phase(*phase, *took);

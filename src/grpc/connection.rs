@@ -13,7 +13,7 @@ use tracing::debug;
 
 use super::{
     authority::Repaired,
-    call::{Definitions, PluginRecorders},
+    call::Definitions,
     encoded,
     first_call::FirstCall,
     open_calls::{OpenCall, OpenCalls},
@@ -25,7 +25,6 @@ use super::{
 };
 use crate::{
     budget::Budget,
-    metrics::PluginMetrics,
     plugin::PluginName,
     request::{KeptArchives, admission::NewestDefinition},
 };
@@ -61,22 +60,12 @@ pub(super) struct Server {
 
 impl Server {
     /// A server for a plugin, which answers the calls of `services` too.
-    pub(super) fn new(
-        common: &Common,
-        plugin: &PluginName,
-        metrics: PluginMetrics,
-        services: Routes,
-    ) -> Self {
+    pub(super) fn new(common: &Common, plugin: &PluginName, services: Routes) -> Self {
         let limit = common.max_message;
         let service = PluginService {
             common: common.clone(),
             membership: Arc::new(common.pipeline.admission.join(plugin)),
-            recorders: PluginRecorders {
-                metrics,
-                recent: common.recent.clone(),
-                keeper: common.keeper.clone(),
-                tracer: common.tracer.clone(),
-            },
+            metrics: common.metrics.plugin(plugin.as_str()),
         };
         let plugin = ConfigManagementPluginServiceServer::new(service)
             .max_decoding_message_size(limit)

@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tracing::{Instrument, warn};
 
 use super::{
-    call::{Call, PluginRecorders},
+    call::Call,
     encoded,
     open_calls::OpenCalls,
     room::Room,
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     bundle::Keeper,
-    metrics::{Method, Metrics, Outcome},
+    metrics::{Method, Metrics, Outcome, PluginMetrics},
     plugin::Announcement,
     recent::Recent,
     request::{Incoming, Pipeline, ReceiveError, RequestError, Verdict, admission::Membership},
@@ -40,12 +40,8 @@ pub struct Common {
     pub pipeline: Pipeline,
     /// Counts the requests.
     pub metrics: Metrics,
-    /// Keeps the last requests.
-    pub recent: Recent,
-    /// Keeps the last failed requests.
-    pub keeper: Keeper,
-    /// Begins the traces of requests.
-    pub tracer: Tracer,
+    /// Records the requests.
+    pub recorders: Recorders,
     /// Longest message in bytes.
     pub max_message: usize,
     /// Turns of ended requests whose streams are read.
@@ -66,6 +62,17 @@ pub struct Common {
     pub cut_off: CancellationToken,
 }
 
+/// The recorders of calls, in addition to metrics and logs. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Recorders {
+    /// Keeps the last requests.
+    pub recent: Recent,
+    /// Keeps the last failed requests.
+    pub keeper: Keeper,
+    /// Begins the traces of requests.
+    pub tracer: Tracer,
+}
+
 /// Serves one plugin.
 #[derive(Clone, Debug)]
 pub(super) struct PluginService {
@@ -73,8 +80,8 @@ pub(super) struct PluginService {
     /// Keeps a place for the plugin.
     #[expect(dead_code, reason = "held, not used")]
     pub(super) membership: Arc<Membership>,
-    /// Counts and records the calls.
-    pub(super) recorders: PluginRecorders,
+    /// Counts the calls.
+    pub(super) metrics: PluginMetrics,
 }
 
 type Messages = Request<Streaming<AppStreamRequest>>;
@@ -90,7 +97,7 @@ impl PluginService {
     ) -> Result<T, Status> {
         let Common { pipeline, drains, stream_timeout, calls, cut_off, .. } = &self.common;
         let _token = calls.token();
-        let mut call = Call::begin(method, self.recorders.clone(), &request, cut_off.clone())?;
+        let mut call = Call::begin(method, self.metrics.clone(), &self.common, &request)?;
         let mut inbound = Inbound::new(request.into_inner(), *stream_timeout);
         let span = call.span();
         let running = async {
@@ -154,7 +161,7 @@ impl ConfigManagementPluginService for PluginService {
             let count = manifests.count();
             call.context.progress.manifests = Some(count);
             let (message, outcome) = self.check(manifests.into_message())?;
-            self.recorders.metrics.answered(count, message.len());
+            self.metrics.answered(count, message.len());
             Ok((message, outcome))
         })
         .await
@@ -196,8 +203,7 @@ impl ConfigManagementPluginService for PluginService {
         &self,
         request: Request<()>,
     ) -> Result<Response<CheckPluginConfigurationResponse>, Status> {
-        let (recorders, cut_off) = (self.recorders.clone(), self.common.cut_off.clone());
-        let call = Call::begin(Method::Check, recorders, &request, cut_off)?;
+        let call = Call::begin(Method::Check, self.metrics.clone(), &self.common, &request)?;
         let plugin = &call.context.plugin;
         let response = CheckPluginConfigurationResponse {
             is_discovery_configured: plugin.discovery.is_some(),
