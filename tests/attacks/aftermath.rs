@@ -7,7 +7,7 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     thread,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     processes::{self, Process},
     raw,
     targets::Targets,
+    waiting::until,
 };
 
 /// Longest wait until all traces of an ended request are gone. What is left behind stays;
@@ -32,9 +33,6 @@ const GRACE: Duration = Duration::from_secs(5);
 /// of resources live shorter than all looks take, also on a busy machine.
 const LOOKS: u32 = 30;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
-
-/// Time between two checks.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Kinds of IPC objects, which outlive processes. The number is the column of the
 /// owner's UID in `/proc/sysvipc/KIND`.
@@ -81,15 +79,12 @@ impl Before {
     /// remain.
     pub(crate) fn compare(&self, targets: &Targets, staging: Staging) -> Result<(), String> {
         let grace = if staging == Staging::CutOff { GRACE } else { Duration::ZERO };
-        let until = Instant::now() + PATIENCE + grace;
-        loop {
-            let different = self.difference(targets);
-            match different {
-                None => return Ok(()),
-                Some(different) if Instant::now() > until => return Err(different),
-                Some(_) => thread::sleep(LOOK_AGAIN),
-            }
-        }
+        let mut different = None;
+        until(PATIENCE + grace, || {
+            different = self.difference(targets);
+            different.is_none()
+        });
+        different.map_or(Ok(()), Err)
     }
 
     /// Lists every difference to the state before.

@@ -25,6 +25,7 @@ use crate::{
     supervisor::{NotServing, Options, Supervisor},
     targets::Targets,
     victims::Victims,
+    waiting::{LOOK_AGAIN, PATIENCE},
 };
 
 /// UIDs for tenants: more than there are leases, fewer than `STRIDE`.
@@ -47,9 +48,6 @@ const RUNS: u32 = 119;
 /// Parent directory of the test directories. It holds no files of an image, and
 /// the `namespaces` tier mounts nothing over it.
 pub(crate) const PLACE: &str = "/var/tmp";
-
-/// Longest time until the victim's command must be running.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Timeout of the victim's request.
 const VICTIM_TIME: Duration = Duration::from_hours(3);
@@ -257,7 +255,7 @@ fn hold(setting: Setting, runtime: &Runtime, targets: &mut Targets, archive: &Pa
         assert!(Instant::now() < until, "the victim's command is not running");
         let is_held = !request.is_finished();
         assert!(is_held, "the victim ended: {:?}", runtime.block_on(request));
-        thread::sleep(Duration::from_millis(20));
+        thread::sleep(LOOK_AGAIN);
         let Some(victim) = processes::all().into_iter().find(is_victim) else { continue };
         let cwd = fs::read_link(format!("/proc/{}/cwd", victim.pid)).expect("a directory");
         let workspace = cwd.parent().expect("a workspace").to_owned();

@@ -33,6 +33,7 @@ mod supervisor;
 mod table;
 mod targets;
 mod victims;
+mod waiting;
 
 use std::{
     env,

@@ -15,13 +15,11 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{processes, setting::Setting};
-
-/// Longest time until the supervisor must be ready, and until it must have ended.
-const PATIENCE: Duration = Duration::from_mins(1);
-
-/// Time between two checks.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+use crate::{
+    processes,
+    setting::Setting,
+    waiting::{LOOK_AGAIN, PATIENCE, until},
+};
 
 /// Lines of the log, in any order, after which it serves. The second one has the address of
 /// its HTTP server.
@@ -169,16 +167,12 @@ impl Supervisor {
     }
 
     pub(crate) fn wait(&mut self, patience: Duration) -> Option<ExitStatus> {
-        let until = Instant::now() + patience;
-        loop {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return Some(status);
-            }
-            if Instant::now() > until {
-                return None;
-            }
-            thread::sleep(LOOK_AGAIN);
-        }
+        let mut ended = None;
+        until(patience, || {
+            ended = self.child.try_wait().ok().flatten();
+            ended.is_some()
+        });
+        ended
     }
 }
 

@@ -1,9 +1,6 @@
 //! One control run, from the start of the attacker to the evidence.
 
-use std::{
-    fs, thread,
-    time::{Duration, Instant},
-};
+use std::{fs, thread, time::Duration};
 
 use nix::sys::{
     signal::{Signal, kill},
@@ -16,19 +13,14 @@ use crate::{
     attack::Attack,
     evidence::{Evidence, Resource},
     helper,
+    waiting::{PATIENCE, until},
 };
-
-/// Deadline of an attack.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Deadline for the evidence of an attack.
 const SEEN: Duration = Duration::from_secs(30);
 
 /// Time that a command must survive SIGTERM.
 const OUTLIVES: Duration = Duration::from_millis(500);
-
-/// Time between two checks.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 pub(super) fn run(attack: &Attack, first_uid: u32) -> Verdict {
     let stage = Stage::open(first_uid, attack.user);
@@ -213,19 +205,5 @@ impl Run<'_> {
 
     fn printed(&self) -> u64 {
         fs::metadata(&self.attacker.output).map_or(0, |about| about.len())
-    }
-}
-
-/// Repeats a check until it succeeds (true) or `patience` has passed (false).
-fn until(patience: Duration, mut is_true: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + patience;
-    loop {
-        if is_true() {
-            return true;
-        }
-        if Instant::now() > end {
-            return false;
-        }
-        thread::sleep(LOOK_AGAIN);
     }
 }

@@ -9,8 +9,6 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
 use nix::mount::{MsFlags, mount};
@@ -24,13 +22,11 @@ use crate::{
     supervisor::Options,
     targets::Targets,
     victims::Victims,
+    waiting::{PATIENCE, until},
 };
 
 /// Mount options, with room for everything that an attack writes.
 const SIZE: &str = "mode=1777,size=1g,nr_inodes=200k";
-
-/// Deadline for the start of all stand-ins.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The token's usual place.
 const USUAL_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
@@ -101,12 +97,9 @@ fn people(options: &Options, user: User, targets: &mut Targets) -> Vec<Child> {
     targets.victim_uid = victim_uid;
     targets.victim_workspace = targets.root.join("victim");
     targets.victim_socket = targets.victim_workspace.join("tmp").join(helper::VICTIM_SOCKET);
-    let until = Instant::now() + PATIENCE;
-    let is_ready = |name: &str| targets.root.join(name).join("repo/treasure").exists();
-    while !["supervisor", "spawner", "victim"].iter().all(|name| is_ready(name)) {
-        assert!(Instant::now() < until, "the stand-ins are not ready: {:?}", processes::all());
-        thread::sleep(Duration::from_millis(5));
-    }
+    let is_there = |name: &&str| targets.root.join(name).join("repo/treasure").exists();
+    let are_ready = until(PATIENCE, || ["supervisor", "spawner", "victim"].iter().all(is_there));
+    assert!(are_ready, "the stand-ins are not ready: {:?}", processes::all());
     others
 }
 

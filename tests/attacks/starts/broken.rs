@@ -1,9 +1,6 @@
 //! Sandbox setup steps that fail, and steps that report success but do nothing.
 
-use std::{
-    fs, thread,
-    time::{Duration, Instant},
-};
+use std::{fs, time::Duration};
 
 use nix::{
     libc,
@@ -14,7 +11,7 @@ use nix::{
 use super::{
     Fact, OF_THE_FIRST, OF_THE_TRIAL, Stage, around, check, fault, killed::DAEMON, tenants,
 };
-use crate::{arena::USERS, emulate, setting::Setting};
+use crate::{arena::USERS, emulate, setting::Setting, waiting::until};
 
 pub(super) const FACTS: &[Fact] = &[
     ("a_failed_setup_step_prevents_serving", each_step),
@@ -31,9 +28,6 @@ pub(super) const FACTS: &[Fact] = &[
 
 /// Longest time until the supervisor quarantines a UID.
 const QUARANTINE: Duration = Duration::from_secs(30);
-
-/// Time between two checks.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// System calls that only workers make: call, first argument if it matters, and
 /// text of the error.
@@ -194,10 +188,7 @@ fn no_limits() -> Result<(), String> {
     let is_told = supervisor.text().contains("does not enforce limits of processes");
     check(is_told, || "the log does not mention process limits".to_owned())?;
     let said = stage.ask_once("daemon")?;
-    let until = Instant::now() + QUARANTINE;
-    while !supervisor.text().contains("is not leased again") && Instant::now() < until {
-        thread::sleep(LOOK_AGAIN);
-    }
+    let is_told = until(QUARANTINE, || supervisor.text().contains("is not leased again"));
     let left = tenants(&stage);
     for process in &left {
         // It may have ended by itself.
@@ -206,7 +197,7 @@ fn no_limits() -> Result<(), String> {
     check(left.iter().any(|process| process.uid.to_string() == said), || {
         format!("the daemon with UID {said} is gone: {left:?}")
     })?;
-    check(supervisor.text().contains("is not leased again"), || {
+    check(is_told, || {
         format!("UID {said} is not quarantined although these processes are left: {left:?}")
     })
 }

@@ -5,7 +5,7 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tokio::task::JoinSet;
@@ -16,6 +16,7 @@ use crate::{
     requests::{generate, parcel},
     setting::Setting,
     supervisor::Supervisor,
+    waiting::until,
 };
 
 pub(super) const FACTS: &[Fact] = &[
@@ -249,16 +250,15 @@ fn nothing_stays() -> Result<(), String> {
         })
     };
     // Processes on standby that are too many still have descriptors of the spawner.
-    let until = Instant::now() + SURPLUS;
     let mut after = pids.map(Held::of);
-    while !is_flat(&after) && Instant::now() < until {
-        thread::sleep(Duration::from_millis(20));
+    let is_flat = until(SURPLUS, || {
         after = pids.map(Held::of);
-    }
+        is_flat(&after)
+    });
     if wanted.is_some() {
         eprintln!("{} requests: {before:?} half way, {after:?} in the end", 4 * half);
     }
-    check(is_flat(&after), || format!("before: {before:?}, after: {after:?}"))?;
+    check(is_flat, || format!("before: {before:?}, after: {after:?}"))?;
     let lasting = lasting(&stage);
     check(lasting.is_empty(), || format!("left: {lasting:?}"))
 }
@@ -287,15 +287,12 @@ fn lasting(stage: &Stage) -> Vec<String> {
 
 /// Waits until the last lease has ended, with no processes and files left.
 fn settled(stage: &Stage, supervisor: &Supervisor) -> Result<(), String> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let left = tenants(stage);
-        let root = stage.directory.path().join("work/_cmp_server");
-        let files: Vec<_> = fs::read_dir(root).expect("workspaces").flatten().collect();
-        if left.is_empty() && files.is_empty() && supervisor.quarantined() == 0 {
-            return Ok(());
-        }
-        check(Instant::now() < until, || format!("left: {left:?}, {files:?}"))?;
-        thread::sleep(Duration::from_millis(20));
-    }
+    let root = stage.directory.path().join("work/_cmp_server");
+    let (mut left, mut files) = (Vec::new(), Vec::new());
+    let is_settled = until(PATIENCE, || {
+        left = tenants(stage);
+        files = fs::read_dir(&root).expect("workspaces").flatten().collect();
+        left.is_empty() && files.is_empty() && supervisor.quarantined() == 0
+    });
+    check(is_settled, || format!("left: {left:?}, {files:?}"))
 }

@@ -1,10 +1,7 @@
 //! The spawner is killed without warning: the supervisor must end and no process
 //! of a request may survive.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use nix::{
     sys::signal::{Signal, kill},
@@ -17,6 +14,7 @@ use crate::{
     processes::{self, Process},
     setting::Setting,
     supervisor::Supervisor,
+    waiting::{self, LOOK_AGAIN},
 };
 
 pub(super) const FACTS: &[Fact] = &[
@@ -34,9 +32,6 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// Longest time for a supervisor to end when it has nothing to wait for. It is shorter than
 /// the time that commands have to end.
 const AT_ONCE: Duration = Duration::from_secs(4);
-
-/// Time between two checks.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A plugin with a long-running command, and the command that identifies it.
 pub(super) const LONG: &str = "long";
@@ -65,13 +60,8 @@ pub(super) fn all_gone(stage: &Stage) -> Result<(), String> {
     gone.map_err(|why| format!("{why}, but: {left:?}"))
 }
 
-pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), String> {
-    let until = Instant::now() + PATIENCE;
-    while !is_so() {
-        check(Instant::now() < until, || format!("expected: {what}"))?;
-        thread::sleep(LOOK_AGAIN);
-    }
-    Ok(())
+pub(super) fn until(what: &str, is_so: impl FnMut() -> bool) -> Result<(), String> {
+    check(waiting::until(PATIENCE, is_so), || format!("expected: {what}"))
 }
 
 /// Starts a request, kills the spawner and checks that the supervisor fails.
