@@ -4,7 +4,7 @@
 use std::{
     os::{fd::OwnedFd, unix::process::ExitStatusExt},
     process::ExitStatus,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use nix::{
@@ -54,8 +54,7 @@ pub(super) fn found(status: i32) -> Remaining {
 /// switches to the tenant's UID. Then hands its caches on and removes everything
 /// in its workspace, a directory in `root`.
 pub(super) fn end(duty: &EndDuty, root: &OwnedFd, socket: &OwnedFd) -> i32 {
-    let caches = duty.caches();
-    let group = caches.as_ref().and_then(|caches| caches.shared.group);
+    let group = duty.caches.as_ref().and_then(|caches| caches.shared.group).map(Gid::from_raw);
     if let Some(tenant) = duty.owner().uid()
         && let Err(code) = end_processes(duty, tenant, group, socket)
     {
@@ -65,7 +64,7 @@ pub(super) fn end(duty: &EndDuty, root: &OwnedFd, socket: &OwnedFd) -> i32 {
     if !duty.has_turn && turns.wait().is_err() {
         return FILES;
     }
-    match end_files(duty, caches, root, &mut turns) {
+    match end_files(duty, root, &mut turns) {
         Ok(()) => NOTHING,
         Err(error) => {
             // The exit code says it too.
@@ -115,14 +114,11 @@ fn become_tenant(user: Uid) -> Result<(), Errno> {
     drop_capabilities()
 }
 
-fn end_files(
-    duty: &EndDuty,
-    caches: Option<HandOver>,
-    root: &OwnedFd,
-    turns: &mut Turns<'_>,
-) -> Result<(), Errno> {
+fn end_files(duty: &EndDuty, root: &OwnedFd, turns: &mut Turns<'_>) -> Result<(), Errno> {
     let mut pause = || turns.pass();
-    if let Some(HandOver { shared, since, measure, is_whole }) = caches {
+    if let Some(HandOver { shared, since_us, measure, is_whole }) = duty.caches.clone() {
+        let shared = shared.into();
+        let since = since_us.map(|us| SystemTime::UNIX_EPOCH + Duration::from_micros(us));
         if is_whole {
             view::merge(&shared, root, &duty.workspace, &mut pause)?;
         }

@@ -1,12 +1,10 @@
 //! The order to a standby process to end a lease.
 
-use std::time::{Duration, SystemTime};
-
 use nix::unistd::Uid;
 use prost::Message;
 
 use super::{process_check::ProcessCheck, uid_pool::UidPair};
-use crate::wire::shared::{CacheSet, SharedCaches};
+use crate::wire::shared::CacheSet;
 
 /// End of a lease: kill its processes, hand its caches on, remove its files.
 #[derive(Clone, PartialEq, Message)]
@@ -28,32 +26,23 @@ pub(super) struct EndDuty {
     #[prost(bool, tag = "5")]
     listing: bool,
     #[prost(message, optional, tag = "6")]
-    caches: Option<CacheDuty>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct CacheDuty {
-    #[prost(message, required, tag = "1")]
-    shared: CacheSet,
-    /// Microseconds after the epoch.
-    #[prost(uint64, optional, tag = "2")]
-    since_us: Option<u64>,
-    #[prost(bool, tag = "3")]
-    measure: bool,
-    #[prost(bool, tag = "4")]
-    is_whole: bool,
+    pub(super) caches: Option<HandOver>,
 }
 
 /// Caches to hand on to the next request.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Message)]
 pub(super) struct HandOver {
-    pub(super) shared: SharedCaches,
-    /// Directories that were last changed earlier have no file of the tenant;
-    /// `None` if clocks cannot tell.
-    pub(super) since: Option<SystemTime>,
+    #[prost(message, required, tag = "1")]
+    pub(super) shared: CacheSet,
+    /// Microseconds after the epoch. Directories that were last changed earlier have no
+    /// file of the tenant; `None` if clocks cannot tell.
+    #[prost(uint64, optional, tag = "2")]
+    pub(super) since_us: Option<u64>,
     /// Measure the caches, and empty those that are too large.
+    #[prost(bool, tag = "3")]
     pub(super) measure: bool,
     /// The commands ended by themselves, so what they wrote is whole.
+    #[prost(bool, tag = "4")]
     pub(super) is_whole: bool,
 }
 
@@ -108,14 +97,6 @@ impl EndDuty {
     pub(super) fn process_check(&self) -> ProcessCheck {
         if self.listing { ProcessCheck::Listing } else { ProcessCheck::NprocMark }
     }
-
-    pub(super) fn caches(&self) -> Option<HandOver> {
-        let duty = self.caches.clone()?;
-        let CacheDuty { shared, since_us, measure, is_whole } = duty;
-        let shared = shared.into();
-        let since = since_us.map(|us| SystemTime::UNIX_EPOCH + Duration::from_micros(us));
-        Some(HandOver { shared, since, measure, is_whole })
-    }
 }
 
 impl From<Ending<'_>> for EndDuty {
@@ -126,19 +107,7 @@ impl From<Ending<'_>> for EndDuty {
             workspace: ending.workspace.to_owned(),
             has_turn: ending.has_turn,
             listing: ending.process_check == ProcessCheck::Listing,
-            caches: ending.caches.map(CacheDuty::from),
-        }
-    }
-}
-
-impl From<HandOver> for CacheDuty {
-    fn from(HandOver { shared, since, measure, is_whole }: HandOver) -> Self {
-        let since = since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok());
-        Self {
-            shared: shared.into(),
-            since_us: since.and_then(|since| u64::try_from(since.as_micros()).ok()),
-            measure,
-            is_whole,
+            caches: ending.caches,
         }
     }
 }
@@ -148,31 +117,29 @@ mod tests {
     use nix::unistd::Gid;
 
     use super::*;
+    use crate::wire::shared::SharedCaches;
 
     #[test]
     fn an_order_to_end_a_lease_keeps_all_parts() {
         let uids = UidPair { killer: Uid::from_raw(7), tenant: Uid::from_raw(8) };
-        let since = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_000_001);
-        let shared = SharedCaches {
+        let shared = CacheSet::from(SharedCaches {
             group: Some(Gid::from_raw(9)),
             directory: "/work/x".into(),
             names: vec!["helm".to_owned()],
-        };
-        let caches =
-            HandOver { shared: shared.clone(), since: Some(since), measure: true, is_whole: true };
+        });
+        let since_us = Some(1_700_000_000_000_001);
+        let caches = HandOver { shared, since_us, measure: true, is_whole: true };
         let duty = EndDuty::from(Ending {
             owner: Owner::Leased(uids),
             workspace: "name",
             has_turn: true,
             process_check: ProcessCheck::Listing,
-            caches: Some(caches),
+            caches: Some(caches.clone()),
         });
         let end = EndDuty::decode(duty.encode_to_vec().as_slice()).unwrap();
         assert_eq!(end.owner(), Owner::Leased(uids));
         assert_eq!(end.process_check(), ProcessCheck::Listing);
-        let HandOver { shared: handed, since: then, measure, is_whole } = end.caches().unwrap();
-        assert_eq!((handed, then), (shared, Some(since)));
-        assert!(measure && is_whole);
+        assert_eq!(end.caches, Some(caches));
         assert!(end.has_turn && end.workspace == "name");
     }
 }

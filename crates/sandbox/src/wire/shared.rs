@@ -55,7 +55,7 @@ impl SharedCaches {
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct CacheSet {
     #[prost(uint32, optional, tag = "1")]
-    group: Option<u32>,
+    pub(crate) group: Option<u32>,
     #[prost(bytes = "vec", tag = "2")]
     directory: Vec<u8>,
     #[prost(string, repeated, tag = "3")]

@@ -258,5 +258,7 @@ fn hand_over(lease: &LeaseRecord, measure: bool) -> Option<HandOver> {
     let by_clock = SystemTime::now().duration_since(lease.since).unwrap_or_default();
     let has_jumped = by_clock.abs_diff(lease.began.elapsed()) > CLOCK_MARGIN;
     let since = (!has_jumped).then(|| lease.since.checked_sub(CLOCK_MARGIN)).flatten();
-    Some(HandOver { shared, since, measure, is_whole: !lease.is_cut_off })
+    let since = since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let since_us = since.and_then(|since| u64::try_from(since.as_micros()).ok());
+    Some(HandOver { shared: shared.into(), since_us, measure, is_whole: !lease.is_cut_off })
 }
