@@ -7,6 +7,15 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
+/// Forks as many processes as it can, and again as soon as one has ended.
+const BOMB: &str = "
+import os, time
+while True:
+  try:
+    if os.fork() == 0: time.sleep(300); os._exit(0)
+  except OSError: time.sleep(0.01)
+";
+
 /// A plugin whose commands are shell scripts.
 #[derive(Clone, Debug)]
 pub(crate) struct Plugin {
@@ -21,6 +30,11 @@ impl Plugin {
     pub(crate) fn new(name: &str, script: &str) -> Self {
         let (name, generate) = (name.to_owned(), script.to_owned());
         Self { name, generate, discover: None, more: String::new() }
+    }
+
+    /// A plugin `bomb` that takes all processes.
+    pub(crate) fn bomb() -> Self {
+        Self::new("bomb", &format!("python3 -c '{BOMB}'"))
     }
 
     /// Claims applications that have a file of this name.

@@ -57,7 +57,7 @@ fn no_request_begins_after_the_end_of_the_supervisor() {
     let time = unique(60);
     bench.add("slow", "", &format!("sleep {time}"));
     eventually("the other plugin", || bench.path("sockets/slow.sock").exists());
-    let spawner = server.spawner().as_raw_nonzero().get();
+    let spawner = server.spawner();
     let descriptors = || fs::read_dir(format!("/proc/{spawner}/fd")).map_or(0, Iterator::count);
     let before = thread::scope(|scope| {
         scope.spawn(|| bench.ask("slow", &[]));
@@ -109,8 +109,7 @@ fn is_replaced(bench: &Bench, server: &Server, cleaner: Pid) {
 }
 
 fn cleaners(server: &Server) -> Option<Pid> {
-    let spawner = server.spawner().as_raw_nonzero().get();
-    children(spawner, &CLEANER).first().copied().and_then(Pid::from_raw)
+    children(server.spawner(), &CLEANER).first().copied().and_then(Pid::from_raw)
 }
 
 /// Workspaces of requests that have not ended.

@@ -103,7 +103,7 @@ fn trace(strace: &Path, bench: &Bench, server: &Server) -> Vec<BTreeMap<String, 
 
 /// Asks once nothing is left to do for the request before. Returns the time.
 fn ask_alone(bench: &Bench, server: &Server) -> f64 {
-    let spawner = server.spawner().as_raw_nonzero().get();
+    let spawner = server.spawner();
     eventually("the end of the request before", || {
         let standing_by = children(spawner, &STANDING_BY[..1]).len();
         standing_by >= 2 && standing_by + PERMANENT == all_children(spawner).len()
@@ -152,7 +152,7 @@ fn processes_that_a_slow_request_needed_end_soon() {
 fn two_stand_by_after(script: &str) -> (Server, i32) {
     let bench = Bench::new("", &format!("{script}; echo 'kind: A'"));
     let server = bench.serve("uid", &[]);
-    let spawner = server.spawner().as_raw_nonzero().get();
+    let spawner = server.spawner();
     bench.ask("tried", &[]).manifests();
     wait_for_two_on_standby(&server);
     (server, spawner)
@@ -160,9 +160,7 @@ fn two_stand_by_after(script: &str) -> (Server, i32) {
 
 #[track_caller]
 fn wait_for_two_on_standby(server: &Server) {
-    let spawner = server.spawner().as_raw_nonzero().get();
-    let standing_by = || children(spawner, &STANDING_BY[..1]).len();
-    retry(|| match standing_by() {
+    retry(|| match children(server.spawner(), &STANDING_BY[..1]).len() {
         2 => Ok(()),
         number => Err(format!("two processes that stand by, not {number}")),
     });
@@ -170,7 +168,7 @@ fn wait_for_two_on_standby(server: &Server) {
 
 /// The supervisor, the spawner, and what stands by for requests.
 fn serving(server: &Server) -> Vec<i32> {
-    let spawner = server.spawner().as_raw_nonzero().get();
+    let spawner = server.spawner();
     let own = [server.pid().cast_signed(), spawner].into_iter();
     own.chain(children(spawner, &STANDING_BY)).collect()
 }

@@ -37,17 +37,8 @@ pub(crate) fn all() -> Vec<Load> {
     ]
 }
 
-/// Forks as many processes as it can, and again as soon as one has ended.
-const BOMB: &str = "
-import os, time
-while True:
-  try:
-    if os.fork() == 0: time.sleep(300); os._exit(0)
-  except OSError: time.sleep(0.01)
-";
-
 fn bombs() -> Vec<Plugin> {
-    vec![Plugin::new("bomb", &format!("python3 -c '{BOMB}'")), Plugin::new("failing", "exit 1")]
+    vec![Plugin::bomb(), Plugin::new("failing", "exit 1")]
 }
 
 /// A bomb, and requests that fail while it goes off.

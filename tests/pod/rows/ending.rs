@@ -9,15 +9,6 @@ use crate::{
     running::{PATIENCE, Running},
 };
 
-/// Forks as many processes as it can, and again as soon as one has ended.
-const BOMB: &str = "
-import os, time
-while True:
-  try:
-    if os.fork() == 0: time.sleep(300); os._exit(0)
-  except OSError: time.sleep(0.01)
-";
-
 const DEADLINE: Duration = Duration::from_secs(5);
 
 fn assert_nothing_left(pod: &Running) {
@@ -35,8 +26,7 @@ fn assert_nothing_left(pod: &Running) {
 #[test]
 fn plugins_that_take_all_processes_are_ended() {
     for pids in [200, 400] {
-        let script = format!("python3 -c '{BOMB}'");
-        let bomb = Plugin::new("bomb", &script).spec("limits: {processes: 1000}");
+        let bomb = Plugin::bomb().spec("limits: {processes: 1000}");
         let Some(pod) = Container::new().pids(pids).start(&[bomb], &[]) else { return };
         let call = || pod.request("bomb").timeout(DEADLINE).start();
         let calls: Vec<Call> = (0..3).map(|_| call()).collect();

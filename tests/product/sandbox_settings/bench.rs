@@ -9,11 +9,10 @@ use std::{
 };
 
 use cmp_supervisor::grpc::Parcel;
-use rustix::process::Pid;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::{skip::skip, waiting::retry};
+use crate::{skip::skip, spawned::all_children, waiting::retry};
 
 /// All tiers of isolation, the strongest first.
 pub(crate) const TIERS: [&str; 4] = ["namespaces", "uid", "landlock", "none"];
@@ -201,13 +200,10 @@ impl Server {
     }
 
     /// The spawner, which is the supervisor's only child.
-    pub(crate) fn spawner(&self) -> Pid {
-        let pid = self.child.id();
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-        let [spawner] = children.split_whitespace().collect::<Vec<_>>()[..] else {
-            panic!("children of the supervisor: {children}");
-        };
-        Pid::from_raw(spawner.parse().unwrap()).unwrap()
+    pub(crate) fn spawner(&self) -> i32 {
+        let children = all_children(self.child.id().cast_signed());
+        let [spawner] = children[..] else { panic!("children of the supervisor: {children:?}") };
+        spawner
     }
 
     /// Kills the supervisor alone.

@@ -89,7 +89,7 @@ fn a_command_keeps_its_time_to_end_if_the_first_signal_comes_late() {
         let script = format!("trap 'trap \"\" TERM; exec sleep {ends}' TERM; sleep {runs} & wait");
         let bench = Bench::new("", &script).with("ARGOCD_EXEC_FATAL_TIMEOUT", "50s");
         let server = bench.serve(tier, &["--exec-timeout", "15s"]);
-        let spawner = server.spawner().as_raw_nonzero().get();
+        let spawner = server.spawner();
         let standby = || children(spawner, &["cmp-standby"]);
         let signal = |pid: i32, signal| kill_process(Pid::from_raw(pid).unwrap(), signal);
         let stopped = thread::scope(|scope| {

@@ -179,7 +179,7 @@ fn a_stopped_killer_takes_no_lease_away() {
         let script = format!("(sleep {stays} > /dev/null 2>&1 &); sleep {runs}; true");
         let bench = Bench::new(&format!("  init: {{command: [sh, -c, '{script}']}}"), MANIFEST);
         let server = bench.serve(tier, &["--exec-timeout", "10s"]);
-        let spawner = server.spawner().as_raw_nonzero().get();
+        let spawner = server.spawner();
         let signal = |pid, signal| kill_process(pid, signal).unwrap();
         thread::scope(|scope| {
             let asked = scope.spawn(|| bench.ask("tried", &["--timeout", "15s"]));

@@ -9,7 +9,7 @@ use std::{
 };
 
 use cmp_supervisor::grpc::{Client, Parcel};
-use rustix::process::{Signal, geteuid, kill_process};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use crate::{
     mounted::InMemory,
@@ -202,11 +202,12 @@ fn a_command_that_the_spawner_does_not_start_ends_at_the_deadline() {
         let rendered = thread::scope(|scope| {
             let asked = scope.spawn(|| bench.ask("tried", &["--timeout", "60s"]));
             eventually("init", || sleeper(&time).is_some());
-            kill_process(server.spawner(), Signal::STOP).unwrap();
+            let spawner = Pid::from_raw(server.spawner()).unwrap();
+            kill_process(spawner, Signal::STOP).unwrap();
             // The command of init goes on, and ends.
             kill_process(sleeper(&time).unwrap(), Signal::KILL).unwrap();
             let rendered = asked.join().unwrap();
-            kill_process(server.spawner(), Signal::CONT).unwrap();
+            kill_process(spawner, Signal::CONT).unwrap();
             rendered
         });
         let error = rendered.error();

@@ -21,7 +21,7 @@ fn commands_are_killed_before_the_supervisor_and_the_spawner() {
             let command = retry(|| commands().pop().ok_or("the command"));
             assert_eq!(score(&command), "1000", "{tier}");
             assert_eq!(score(&server.pid().to_string()), own, "{tier}: the supervisor");
-            let spawner = server.spawner().as_raw_nonzero().to_string();
+            let spawner = server.spawner().to_string();
             assert_eq!(score(&spawner), own, "{tier}: the spawner");
             server.kill();
             request.join().unwrap().error();
