@@ -5,7 +5,7 @@ use std::{convert::Infallible, sync::Arc};
 use http::{Request, Response};
 use hyper::{rt::Executor, server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{net::UnixStream, sync::watch};
+use tokio::net::UnixStream;
 use tokio_util::task::TaskTracker;
 use tonic::{Status, body::Body, service::Routes};
 use tower::ServiceExt;
@@ -23,11 +23,7 @@ use super::{
     warning_pause::WarningPause,
     wire::plugin::config_management_plugin_service_server::ConfigManagementPluginServiceServer,
 };
-use crate::{
-    budget::Budget,
-    plugin::PluginName,
-    request::{KeptArchives, admission::NewestDefinition},
-};
+use crate::{plugin::PluginName, request::admission::NewestDefinition};
 
 /// Flow-control window of a connection in bytes. It is much larger than that of
 /// a stream, so h2 does not take many small queued frames for an attack.
@@ -48,11 +44,7 @@ const MAX_HEADERS: u32 = 64 * 1024;
 pub(super) struct Server {
     routes: Routes,
     http: http2::Builder<Tasks>,
-    budget: watch::Receiver<Budget>,
-    /// Lends memory for wide windows.
-    archives: KeptArchives,
-    tasks: TaskTracker,
-    room: Room,
+    common: Common,
     open_calls: OpenCalls,
     /// The last warning of clients that make no call.
     silent: WarningPause,
@@ -79,10 +71,7 @@ impl Server {
         Self {
             routes,
             http,
-            budget: common.pipeline.budget.clone(),
-            archives: common.pipeline.kept.clone(),
-            tasks: common.connections.clone(),
-            room: common.room.clone(),
+            common: common.clone(),
             open_calls: common.open_calls.of_plugin(),
             silent: WarningPause::default(),
         }
@@ -90,7 +79,7 @@ impl Server {
 
     /// Room for connections.
     pub(super) fn room(&self) -> &Room {
-        &self.room
+        &self.common.room
     }
 
     /// Serves a connection to its end. All its calls use the same definition, so
@@ -107,15 +96,16 @@ impl Server {
             answer(routes.clone(), open_calls.enter(), request)
         });
         // The memory that the unread archive of a waiting request may use.
-        let lent = self.archives.lend(WIDE_WINDOW.into());
-        let narrow = self.budget.borrow().window.amount;
+        let Common { pipeline, connections, room, .. } = &self.common;
+        let lent = pipeline.kept.lend(WIDE_WINDOW.into());
+        let narrow = pipeline.budget.borrow().window.amount;
         let mut http = self.http.clone();
         http.initial_stream_window_size(if lent.is_some() { WIDE_WINDOW } else { narrow });
         let connection = http.serve_connection(TokioIo::new(Repaired::new(stream)), service);
         // At once: otherwise more clients are accepted before this task runs.
-        let (room, place) = (self.room.clone(), self.room.try_enter());
+        let (room, place) = (room.clone(), room.try_enter());
         let silent = self.silent.clone();
-        self.tasks.spawn(async move {
+        connections.spawn(async move {
             let _lent = lent;
             let _place = match place {
                 Some(place) => place,
