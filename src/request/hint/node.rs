@@ -54,8 +54,8 @@ impl Facts<'_> {
 /// True if a program of a command or script is Node.js.
 fn starts_node(text: &str) -> bool {
     text.split(['\n', ';', '|', '&', '(', ')']).any(|command| {
-        let words = command.split_whitespace();
-        let program = words.skip_while(|word| BEFORE.contains(word) || word.contains('=')).next();
+        let mut words = command.split_whitespace();
+        let program = words.find(|word| !BEFORE.contains(word) && !word.contains('='));
         let name = program.and_then(|program| program.rsplit('/').next());
         name.is_some_and(|name| PROGRAMS.contains(&name))
     })
