@@ -41,6 +41,8 @@ pub(crate) struct Targets {
     /// A directory with mode 1777, and a socket with mode 0777 in it.
     pub(crate) open_dir: PathBuf,
     pub(crate) open_socket: PathBuf,
+    /// A file with mode 0666.
+    pub(crate) open_file: PathBuf,
     /// A socket with mode 0660, and one in a directory with mode 0700.
     pub(crate) closed_socket: PathBuf,
     pub(crate) hidden_socket: PathBuf,

@@ -196,6 +196,7 @@ impl Targets {
             own_secret: secret("own", 0o600, options.run_as),
             world_secret: secret("world", 0o644, 0),
             token: secret("token", 0o644, options.run_as),
+            open_file: secret("open", 0o666, 0),
             plugins_dir: at("plugins.d"),
             definition: at("plugins.d/victim.yaml"),
             socket_dir: at("sockets"),

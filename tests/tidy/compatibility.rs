@@ -68,6 +68,7 @@ const SHOWN: &[(&str, &[&str])] = &[
     ("more requests at a time", &["TestOursExplainsTheQueueToAClientThatStillSends"]),
     ("a client that sends less", &["TestOursEndsAStreamThatStalls"]),
     ("on a node with Linux 5.13 to 5.18", &["tree_moved"]),
+    ("on a node with Linux 5.13 to 6.1", &["fs_truncate_open"]),
     ("a Unix socket in tier `landlock`", &["ip_bind_own", "ip_pair"]),
     (
         "a pseudo-terminal",

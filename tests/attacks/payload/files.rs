@@ -197,6 +197,25 @@ pub(crate) fn truncate(targets: &Targets) -> Outcome {
     ])
 }
 
+/// Empties a file that everybody may write to, without opening it for that.
+pub(crate) fn truncate_open(targets: &Targets) -> Outcome {
+    // The path is absolute, so no directory is needed.
+    let here = 0;
+    let path = raw_path(&targets.open_file);
+    let path = raw::pointer(path.as_bytes_with_nul());
+    let flags = |access: i32| u64::from((access | libc::O_TRUNC).unsigned_abs());
+    let open = |access| raw::call(libc::SYS_openat, &[here, path, flags(access), 0]);
+    // struct open_how: flags, mode, resolve.
+    let how = [flags(libc::O_RDONLY), 0, 0];
+    let how = [here, path, raw::pointer(&how), size_of_val(&how) as u64];
+    any([
+        ("truncate", tried(raw::call(libc::SYS_truncate, &[path, 0]))),
+        ("open to read", tried(open(libc::O_RDONLY))),
+        ("open for neither", tried(open(libc::O_ACCMODE))),
+        ("openat2", tried(raw::call(libc::SYS_openat2, &how))),
+    ])
+}
+
 pub(crate) fn remove(targets: &Targets) -> Outcome {
     any([
         ("definition", tried(fs::remove_file(&targets.definition))),

@@ -71,6 +71,7 @@ pub(super) const FILES: &[Attack] = &[
         "treasure",
         "secrets/own",
     ])),
+    Attack::new("fs_truncate_open", files::truncate_open, Refused).omit(&[UidAlone]),
     Attack::new("fs_remove_victim", files::remove, Refused).seen(Leaves(&[
         "victim.yaml",
         "treasure",

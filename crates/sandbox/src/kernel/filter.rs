@@ -190,6 +190,14 @@ pub(crate) fn forbid_hidden_memory() -> Result<(), NotInstalled> {
     seccompiler::apply_filter(&assemble(unsupported, ARCHITECTURE, X32)).map_err(NotInstalled)
 }
 
+/// Denies what empties a file without the right to write to it: Landlock has no right for that
+/// before version 3 (Linux 6.2). A filter cannot read the flags of `openat2`, so it fails as on
+/// kernels without it.
+pub(crate) fn forbid_truncation() -> Result<(), NotInstalled> {
+    let program = assemble(files::truncation(), ARCHITECTURE, X32);
+    seccompiler::apply_filter(&program).map_err(NotInstalled)
+}
+
 /// Denies Unix sockets except pairs of streams, and inotify, in addition to other
 /// filters: for tenants whose groups open sockets and directories of others.
 pub(crate) fn forbid_sockets() -> Result<(), NotInstalled> {

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 /// First version of Landlock that covers truncating a file (Linux 6.2). With an older
 /// one, a member could empty files that the group may write.
-const LANDLOCK: i32 = 3;
+pub(super) const TRUNCATION: i32 = 3;
 
 /// Groups that requests may get.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ pub(super) enum NoGroup {
     #[error("set defaultMode: 0444 for the volume, or 0440 and an fsGroup for the Pod")]
     Mode,
     #[error(
-        "they get the group only if Landlock has version {LANDLOCK} (Linux 6.2), and it has version \
+        "they get the group only if Landlock has version {TRUNCATION} (Linux 6.2), and it has version \
          {0} here: set defaultMode: 0444 for the volume"
     )]
     Landlock(i32),
@@ -53,7 +53,7 @@ impl PodGroups {
     pub(super) fn check(&self, group: u32) -> Result<(), NoGroup> {
         if group == 0 || self.reserved.contains(&group) {
             Err(NoGroup::Reserved(group))
-        } else if self.landlock < LANDLOCK {
+        } else if self.landlock < TRUNCATION {
             Err(NoGroup::Landlock(self.landlock))
         } else if self.members.contains(&group) {
             Ok(())
@@ -70,12 +70,12 @@ mod tests {
     #[test]
     fn only_groups_of_the_pod_are_given() {
         let mut groups =
-            PodGroups { members: [0, 7, 2000].into(), reserved: [7].into(), landlock: LANDLOCK };
+            PodGroups { members: [0, 7, 2000].into(), reserved: [7].into(), landlock: TRUNCATION };
         assert_eq!(groups.check(2000), Ok(()));
         assert_eq!(groups.check(2001), Err(NoGroup::Foreign(2001)));
         assert_eq!(groups.check(0), Err(NoGroup::Reserved(0)));
         assert_eq!(groups.check(7), Err(NoGroup::Reserved(7)));
-        groups.landlock = LANDLOCK - 1;
+        groups.landlock = TRUNCATION - 1;
         assert_eq!(groups.check(2000), Err(NoGroup::Landlock(2)));
         assert!(PodGroups::default().check(2000).is_err());
     }

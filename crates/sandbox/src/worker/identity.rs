@@ -21,8 +21,8 @@ use nix::{
 use rustix::process::getgroups;
 
 use super::{
-    Channels, HOME, JobError, REPOSITORY, TEMPORARY, Tenant, WorkerContext, read_paths::ReadPath,
-    step,
+    Channels, HOME, JobError, REPOSITORY, TEMPORARY, Tenant, WorkerContext, groups,
+    read_paths::ReadPath, step,
 };
 use crate::{
     kernel::{
@@ -84,6 +84,8 @@ pub(super) struct Confined {
     has_policy: bool,
     /// The kernel filters system calls.
     is_filtered: bool,
+    /// Commands could empty files outside the workspace without another filter.
+    lacks_truncation: bool,
     /// Directories outside the workspace that it may change.
     writable: Vec<PathBuf>,
 }
@@ -117,7 +119,10 @@ impl Confined {
         // The spawner blocks signals; programs expect none to be blocked.
         SigSet::all().thread_unblock().map_err(step("unblock signals"))?;
         let (has_policy, is_filtered) = (context.policy.is_some(), context.tier != Tier::None);
-        Ok(Self { workspace, has_policy, is_filtered, writable: extra.write })
+        let lacks_truncation = context.tier == Tier::Uid
+            && has_policy
+            && context.pod_groups.landlock < groups::TRUNCATION;
+        Ok(Self { workspace, has_policy, is_filtered, lacks_truncation, writable: extra.write })
     }
 
     /// Denies commands what workers need until now.
@@ -125,8 +130,9 @@ impl Confined {
         if !self.is_filtered {
             return Ok(());
         }
-        let forbidden = filter::forbid_hidden_memory().map_err(io::Error::other);
-        forbidden.map_err(step("filter system calls"))
+        let truncation = if self.lacks_truncation { filter::forbid_truncation() } else { Ok(()) };
+        let forbidden = truncation.and_then(|()| filter::forbid_hidden_memory());
+        forbidden.map_err(io::Error::other).map_err(step("filter system calls"))
     }
 
     /// Denies changes of the repository for ever. The worker that unpacks it cannot be

@@ -66,7 +66,6 @@ pub(super) fn become_command(
     if task.is_read_only && tenant.repository.is_none() {
         confined.keep_repository(tenant)?;
     }
-    confined.finish()?;
     let repository = match &tenant.repository {
         Some(shared) => open(&shared.path, DIRECTORY, Mode::empty()),
         None => openat(confined.workspace(), REPOSITORY, DIRECTORY, Mode::empty()),
@@ -74,6 +73,7 @@ pub(super) fn become_command(
     let repository = repository.map_err(step(OPEN_REPOSITORY))?;
     enter(&repository, &task.directory)
         .map_err(|errno| JobError::Command(entry_error(&path, errno, task)))?;
+    confined.finish()?;
     connect(socket, ask_pass.as_ref().map(|place| &*place.descriptors).unwrap_or_default())?;
     limits::lower_descriptors().map_err(step("limit descriptors"))?;
     let program = CString::new(path.as_os_str().as_bytes());

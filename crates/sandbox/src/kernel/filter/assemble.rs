@@ -37,6 +37,11 @@ pub(super) struct Condition {
 pub(super) enum Compare {
     Equals(u32),
     HasAny(u32),
+    /// Of these bits, it has exactly those of the value.
+    Among {
+        bits: u32,
+        value: u32,
+    },
 }
 
 /// Rule for one system call: the first condition that holds decides, otherwise
@@ -58,6 +63,7 @@ const RETURN: u16 = 0x06;
 const IF_EQUAL: u16 = 0x15;
 const IF_GREATER_EQUAL: u16 = 0x35;
 const IF_ANY: u16 = 0x45;
+const AND: u16 = 0x54;
 
 /// Compiles the rules into a binary search. The kernel runs the program once
 /// for each system call number when it is installed; a linear list takes four
@@ -110,15 +116,14 @@ fn search(rules: &[CallRule]) -> BpfProgram {
 
 fn body(rule: &CallRule) -> BpfProgram {
     let conditions = rule.conditions.iter().flat_map(|condition| {
-        let (code, value) = match condition.compare {
-            Compare::Equals(value) => (IF_EQUAL, value),
-            Compare::HasAny(bits) => (IF_ANY, bits),
+        let (mask, code, value) = match condition.compare {
+            Compare::Equals(value) => (None, IF_EQUAL, value),
+            Compare::HasAny(bits) => (None, IF_ANY, bits),
+            Compare::Among { bits, value } => (Some(statement(AND, bits)), IF_EQUAL, value),
         };
-        [
-            statement(LOAD, ARGUMENTS + 8 * u32::from(condition.argument)),
-            jump(code, value, 0, 1),
-            statement(RETURN, condition.action.code()),
-        ]
+        let load = statement(LOAD, ARGUMENTS + 8 * u32::from(condition.argument));
+        let decide = [jump(code, value, 0, 1), statement(RETURN, condition.action.code())];
+        std::iter::once(load).chain(mask).chain(decide)
     });
     conditions.chain([statement(RETURN, rule.otherwise.code())]).collect()
 }

@@ -3,7 +3,7 @@
 use nix::libc;
 
 use super::{
-    EPERM, NOT_SUPPORTED,
+    EACCES, ENOSYS, EPERM, NOT_SUPPORTED,
     assemble::{Action, CallRule, Compare},
     rule,
 };
@@ -63,6 +63,33 @@ pub(super) fn space() -> CallRule {
         (1, Compare::HasAny(KEEP_SIZE | INSERT_RANGE), NOT_SUPPORTED),
     ];
     rule(libc::SYS_fallocate, &conditions, Action::Allow)
+}
+
+const WRITE_ONLY: u32 = libc::O_WRONLY.unsigned_abs();
+const READ_WRITE: u32 = libc::O_RDWR.unsigned_abs();
+const TRUNCATE: u32 = libc::O_TRUNC.unsigned_abs();
+
+/// Calls that empty a file and are no writing for the first two versions of Landlock: `truncate`,
+/// and opening with this flag to read, or with both bits of the access mode, which is neither.
+pub(super) fn truncation() -> Vec<CallRule> {
+    let open = |call, flags| {
+        let with = |access| Compare::Among {
+            bits: WRITE_ONLY | READ_WRITE | TRUNCATE,
+            value: access | TRUNCATE,
+        };
+        let refused = [0, WRITE_ONLY | READ_WRITE].map(|access| (flags, with(access), EACCES));
+        rule(call, &refused, Action::Allow)
+    };
+    #[cfg(target_arch = "x86_64")]
+    let old = [open(libc::SYS_open, 1)];
+    #[cfg(not(target_arch = "x86_64"))]
+    let old = [];
+    let new = [
+        rule(libc::SYS_truncate, &[], EACCES),
+        open(libc::SYS_openat, 2),
+        rule(libc::SYS_openat2, &[], Action::Fail(ENOSYS)),
+    ];
+    new.into_iter().chain(old).collect()
 }
 
 #[cfg(test)]
