@@ -43,10 +43,6 @@ use crate::{
     worker::Channels,
 };
 
-/// This part of the slots is kept for owners that have no ending lease, and no more
-/// than this part in quarantine.
-const KEPT_PART: usize = 4;
-
 /// All slots and the children that work for them.
 pub(super) struct Leases {
     fork: SingleThreaded,
@@ -169,16 +165,9 @@ impl Leases {
         }
     }
 
-    /// The next order in the queue. While few slots are free, owners whose
-    /// earlier leases are still ending let others go first. A lease in quarantine is no
-    /// reason to wait, unless its owner has more than are kept.
+    /// The next order in the queue.
     fn next_order(&self) -> Option<usize> {
-        let kept = self.slots.len() / KEPT_PART;
-        let is_scarce = self.slots.free() <= kept;
-        let may_go = |(order, _): &(LeaseOrder, Channels)| {
-            !is_scarce || !self.slots.is_ending(&order.grants.owner, kept)
-        };
-        self.queue.iter().position(may_go)
+        self.queue.iter().position(|(order, _)| self.slots.are_open_to(&order.grants.owner))
     }
 
     /// Files of the image that requests look up and their modes hide. In namespaces,

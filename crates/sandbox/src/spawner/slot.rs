@@ -28,6 +28,10 @@ use crate::{
 /// known to survive its lease; this is a precaution.
 pub(super) const IDLE_TIME: Duration = Duration::from_millis(100);
 
+/// This part of the slots is kept for owners that have no ending lease, and no more
+/// than this part in quarantine.
+const KEPT_PART: usize = 4;
+
 /// One place for a lease.
 #[derive(Debug)]
 pub(super) struct Slot {
@@ -159,21 +163,20 @@ impl Slots {
         self.all.iter().enumerate()
     }
 
-    /// Number of slots without a lease.
-    pub(super) fn free(&self) -> usize {
-        self.free.len()
-    }
-
-    /// Returns true if a lease of this owner is being released. Some that are quarantined
-    /// do not count, because they may stay for good; more than `tolerated` would take the
-    /// slots of all others.
-    pub(super) fn is_ending(&self, owner: &str, tolerated: usize) -> bool {
+    /// Returns true if this owner need not let others go first: while few slots are free,
+    /// one whose earlier leases are still ending does. Some that are quarantined do not
+    /// count, because they may stay for good; more would take the slots of all others.
+    pub(super) fn are_open_to(&self, owner: &str) -> bool {
+        let kept = self.all.len() / KEPT_PART;
+        if self.free.len() > kept {
+            return true;
+        }
         let ending = self.all.iter().filter(|slot| match &slot.state {
             SlotState::Releasing { lease, .. } => lease.owner == owner,
             SlotState::Free { .. } | SlotState::Leased(_) => false,
         });
         let (stuck, soon): (Vec<_>, Vec<_>) = ending.partition(|slot| slot.is_quarantined());
-        !soon.is_empty() || stuck.len() > tolerated
+        soon.is_empty() && stuck.len() <= kept
     }
 
     /// Index of the slot that has lease `id`.
@@ -349,35 +352,39 @@ mod tests {
         assert_eq!(slots.lease(now + IDLE_TIME), Some((3, 1)));
     }
 
-    #[test]
-    fn an_ending_lease_belongs_to_its_owner() {
-        let mut slots = slots();
-        let now = Instant::now();
-        let (_, index) = slots.lease(now).unwrap();
+    /// Leases a slot to this owner.
+    fn lease_to(slots: &mut Slots, owner: &str, now: Instant) -> Option<usize> {
+        let (_, index) = slots.lease(now)?;
         let lease = slots.lease_mut(index).unwrap();
-        (lease.owner, lease.traces) = ("helm".to_owned(), Traces::Processes);
-        assert!(!slots.is_ending("helm", 1));
-        slots.begin_release(index, now, Duration::ZERO);
-        assert!(slots.is_ending("helm", 1) && !slots.is_ending("kustomize", 1));
-        assert_eq!(slots.free(), 1);
-        slots.end(index, now);
-        assert!(!slots.is_ending("helm", 1));
+        (lease.owner, lease.traces) = (owner.to_owned(), Traces::Processes);
+        Some(index)
     }
 
     #[test]
-    fn few_leases_in_quarantine_do_not_count_as_ending() {
-        let mut slots = Slots::new([None; 3].into_iter());
+    fn an_owner_whose_lease_is_ending_waits_while_few_slots_are_free() {
+        let mut slots = slots();
         let now = Instant::now();
-        let mut seen = Vec::new();
-        while let Some((_, index)) = slots.lease(now) {
-            let lease = slots.lease_mut(index).unwrap();
-            (lease.owner, lease.traces) = ("helm".to_owned(), Traces::Processes);
+        let index = lease_to(&mut slots, "helm", now).unwrap();
+        slots.begin_release(index, now, Duration::ZERO);
+        assert!(slots.are_open_to("helm"));
+        lease_to(&mut slots, "kustomize", now).unwrap();
+        assert!(!slots.are_open_to("helm") && slots.are_open_to("kustomize"));
+        slots.end(index, now);
+        assert!(slots.are_open_to("helm"));
+    }
+
+    #[test]
+    fn no_more_leases_in_quarantine_than_are_kept_let_their_owner_go() {
+        let mut slots = Slots::new([None; 8].into_iter());
+        let now = Instant::now();
+        while lease_to(&mut slots, "helm", now).is_some() {}
+        let seen = [0, 1, 2].map(|index| {
             slots.begin_release(index, now, Duration::ZERO);
-            let before = slots.is_ending("helm", 2);
+            let before = slots.are_open_to("helm");
             assert!(slots.release_mut(index).unwrap().quarantine());
-            seen.push((before, slots.is_ending("helm", 2)));
-        }
-        assert_eq!(seen, [(true, false), (true, false), (true, true)]);
+            (before, slots.are_open_to("helm"))
+        });
+        assert_eq!(seen, [(false, true), (false, true), (false, false)]);
     }
 
     #[test]

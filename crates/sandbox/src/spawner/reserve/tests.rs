@@ -43,3 +43,15 @@ fn the_last_new_process_gets_the_order() {
     });
     assert_eq!(ordered.unwrap().pid.as_raw(), 3);
 }
+
+#[test]
+fn after_each_loss_the_next_process_is_created_later() {
+    let mut reserve = Reserve::new(SingleThreaded::unused());
+    let now = Instant::now();
+    let pauses = [1, 2, 3].map(|pid| {
+        reserve.idle.push_back(standby(pid, false).0);
+        assert!(reserve.remove(Pid::from_raw(pid), now));
+        reserve.due().unwrap() - now
+    });
+    assert_eq!(pauses, [10, 20, 40].map(Duration::from_millis));
+}
