@@ -162,7 +162,8 @@ fn syntax(error: &cmp_yaml::Error, locator: &Locator<'_>) -> Diagnostic {
 fn pattern_remedy(fault: &PatternFault) -> &'static str {
     match fault {
         PatternFault::Syntax => {
-            "close each `[`, and write `\\` before a character that stands for itself"
+            "write a class such as `[a-z]`, close it, and write `\\` before a character that \
+             stands for itself"
         }
         PatternFault::Expression(_) => {
             "write a class that Go knows, such as `[a-z]`, or `*` or `?`"
@@ -213,7 +214,7 @@ fn wrong_type(path: &[Step], wanted: &str, found: &str, locator: &Locator<'_>) -
         ("a string", None) if is_split(path, locator) => {
             Some("put the whole item into quotes: `: ` in it makes it a map".to_owned())
         }
-        _ => Some(format!("write {wanted}")),
+        _ => None,
     };
     let message = format!("{} must be {wanted}, found {found}", shown(&name));
     let diagnostic = Diagnostic::new(Code::Type, message)

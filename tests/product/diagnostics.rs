@@ -70,7 +70,7 @@ fn every_kind_of_problem_prints_as_committed() {
 }
 
 /// Codes whose message or label tells the remedy, or for which nothing can be done in the file.
-const WITHOUT_HELP: [&str; 3] = ["[CMP0117]", "[CMP0201]", "[CMP0404]"];
+const WITHOUT_HELP: [&str; 4] = ["[CMP0104]", "[CMP0117]", "[CMP0201]", "[CMP0404]"];
 
 #[test]
 fn every_problem_has_a_remedy() {
