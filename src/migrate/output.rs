@@ -53,10 +53,11 @@ fn plugins_of_chart<'v>(
 ) -> Vec<(Vec<&'v str>, Value)> {
     let Some(plugins) = config_map::plugins(values) else { return Vec::new() };
     let is_migrated = |(name, spec): &(&String, &Value)| {
-        // Argo CD reads keys in any case.
-        let mut members = spec.as_object().into_iter().flatten();
-        let version = members.find(|(key, _)| folds_to(key, "version"));
-        let full = match version.and_then(|(_, version)| version.as_str()).unwrap_or_default() {
+        // Argo CD reads keys in any case: the last one with a value wins.
+        let members = spec.as_object().into_iter().flatten();
+        let versions = members.filter(|(key, _)| folds_to(key, "version"));
+        let version = versions.filter_map(|(_, version)| version.as_str()).next_back();
+        let full = match version.unwrap_or_default() {
             "" => (*name).clone(),
             version => format!("{name}-{version}"),
         };

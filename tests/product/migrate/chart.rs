@@ -147,6 +147,17 @@ fn a_version_in_another_case_is_part_of_the_plugin_s_name() {
 }
 
 #[test]
+fn the_last_of_two_versions_names_the_plugin() {
+    let versions = "Version: v2\n              version: ''";
+    let text = object(RELEASE).replacen("allowConcurrency: true", versions, 1);
+    let result = migrated(&[], &text);
+    let expected = json!({"create": false, "plugins": {}});
+    assert_eq!(result.documents[0].pointer("/spec/values/configs/cmp"), Some(&expected));
+    let map = result.documents[0].pointer("/spec/values/extraObjects/0/data").unwrap();
+    assert!(map.get("avp-kustomize.yaml").is_some(), "{map}");
+}
+
+#[test]
 fn the_chart_gives_the_token_unless_told_otherwise() {
     let token = "the token of the service account is mounted";
     assert!(of("chart.yaml", &[]).report.contains(token));
