@@ -138,7 +138,11 @@ impl Workspace {
     ) -> Result<(CommandClock, Output), RequestError> {
         let ordered = context.deadline.limit(self.checkout.lease.order(command)).await;
         let not_ordered = |error| match error {
-            NotRun::Command(text) => RunError::Start { text, hint: None },
+            NotRun::Command(text) => {
+                // The error is the command's, although its phase has not begun.
+                context.progress.enter(phase);
+                RunError::Start { text, hint: None }
+            }
             NotRun::Unconfined(error) => error.into(),
         };
         let ordered = ordered.map_err(RunError::from)?.map_err(not_ordered)?;

@@ -79,6 +79,7 @@ fn variables_that_are_too_long_together_are_the_fault_of_the_request() {
         for part in [
             "sh: argument list too long (all arguments and variables take",
             "variable ARGOCD_ENV_V",
+            "phase generate)",
         ] {
             assert!(rendered.stderr.contains(part), "{}", rendered.stderr);
         }
