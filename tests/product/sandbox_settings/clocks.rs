@@ -81,6 +81,26 @@ fn a_command_that_has_time_to_end_keeps_its_limits() {
     }
 }
 
+/// Their processes may have ended before their leases are released.
+#[test]
+fn files_of_commands_that_have_ended_do_not_wait_for_the_time_to_end() {
+    for tier in tiers() {
+        let bench = Bench::new("", "touch ended; sleep 60").with("ARGOCD_EXEC_FATAL_TIMEOUT", "10m");
+        let _server = bench.serve(tier, &[]);
+        thread::scope(|scope| {
+            let ask = || bench.ask("tried", &["--timeout", "700ms"]);
+            let asked: Vec<_> = (0..16).map(|_| scope.spawn(ask)).collect();
+            for one in asked {
+                let rendered = one.join().unwrap();
+                let expected = "raise --timeout";
+                assert!(rendered.error().contains(expected), "{tier}: {}", rendered.stderr);
+            }
+        });
+        let what = format!("{tier}: the end of all files");
+        eventually(&what, || !has_file(&bench.path("work"), "ended"));
+    }
+}
+
 /// The first SIGTERM, for the last output, may come late on a busy machine.
 #[test]
 fn a_command_keeps_its_time_to_end_if_the_first_signal_comes_late() {

@@ -210,7 +210,7 @@ impl Leases {
             }
         }
         self.report_excess(index);
-        self.workers_left(index);
+        self.wake_without_workers(index);
         self.start_waiting(index);
         let exited = Exited { status: reaped.status, used: reaped.into() };
         let end = Some(WorkerEnd::Exited(exited));

@@ -60,8 +60,8 @@ impl Leases {
         }
     }
 
-    /// A worker of the slot has ended.
-    pub(super) fn workers_left(&mut self, index: usize) {
+    /// Wakes the slot unless it has time to end and workers, or processes of its UIDs, may use it.
+    pub(super) fn wake_without_workers(&mut self, index: usize) {
         let has_uids = self.slots.uids(index).is_some();
         let has_workers =
             self.slots.any_lease_mut(index).is_some_and(|lease| !lease.workers.is_empty());

@@ -45,7 +45,10 @@ impl Leases {
     /// have ended.
     pub(super) fn signal_stop(&mut self, slot: usize, grace: Duration) {
         self.order_workers(slot, Signal::SIGTERM);
-        let Some(pair) = self.slots.uids(slot) else { return };
+        let Some(pair) = self.slots.uids(slot) else {
+            // They may have ended before, so that no end wakes the slot.
+            return self.wake_without_workers(slot);
+        };
         // A worker that has not switched its UID is not reached. If no process
         // can be created, SIGKILL follows without SIGTERM.
         let role = ChildRole::Stopper { slot, grace };
