@@ -156,6 +156,24 @@ fn a_read_only_mount_is_a_failure_whatever_its_mode() {
 }
 
 #[test]
+fn a_proc_that_shows_other_processes_or_none_is_a_failure() {
+    if !rustix::process::geteuid().is_root() {
+        skip("only root mounts");
+        return;
+    }
+    let place = Place::new("sh");
+    let mut foreign = Command::new("unshare");
+    foreign.args(["--pid", "--fork", "--kill-child", PROGRAM]);
+    let output = place.examine_with(foreign, "uid");
+    assert!(has(&findings(&output), "failure", "of another PID namespace"), "{output:?}");
+
+    let mut none = mounted(&place, "-t tmpfs none /proc");
+    let output = none.args(["serve", "--isolation", "uid", "--plugins-dir", "plugins.d"]).output();
+    let told = String::from_utf8(output.unwrap().stderr).unwrap();
+    assert!(told.contains("mount procfs at /proc"), "{told}");
+}
+
+#[test]
 fn a_volume_without_a_size_is_memory_and_as_large_as_it() {
     if !rustix::process::geteuid().is_root() {
         skip("only root mounts");

@@ -19,7 +19,7 @@ pub use self::{
     mappings::{Mappings, Object},
     mounts::{Mount, mounts, parse_mounts},
     netlink::netlink_buffers,
-    process::{ChildList, children, descriptor_path, is_gone, pids, threads},
+    process::{ChildList, children, descriptor_path, is_gone, pids, shows_own, threads},
     stat::Stat,
     tcp::tcp_owner,
 };

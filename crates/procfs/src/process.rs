@@ -16,6 +16,13 @@ pub fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(ENOENT | ESRCH))
 }
 
+/// Returns true if `/proc` shows the processes of this process's PID namespace: it may be
+/// a mount of another one.
+pub fn shows_own() -> io::Result<bool> {
+    let own = fs::read_link("/proc/self")?;
+    Ok(own.to_str() == Some(&std::process::id().to_string()))
+}
+
 /// All processes that this one can see.
 pub fn pids() -> io::Result<Vec<u32>> {
     let mut pids = Vec::new();

@@ -85,7 +85,8 @@ fn a_command_that_has_time_to_end_keeps_its_limits() {
 #[test]
 fn files_of_commands_that_have_ended_do_not_wait_for_the_time_to_end() {
     for tier in tiers() {
-        let bench = Bench::new("", "touch ended; sleep 60").with("ARGOCD_EXEC_FATAL_TIMEOUT", "10m");
+        let bench =
+            Bench::new("", "touch ended; sleep 60").with("ARGOCD_EXEC_FATAL_TIMEOUT", "10m");
         let _server = bench.serve(tier, &[]);
         thread::scope(|scope| {
             let ask = || bench.ask("tried", &["--timeout", "700ms"]);

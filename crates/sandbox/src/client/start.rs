@@ -103,6 +103,15 @@ pub enum NotStarted {
     /// The process could not be started.
     #[error("cannot start the spawner: {0}")]
     Start(#[source] io::Error),
+    /// `/proc` cannot be read.
+    #[error("cannot read /proc/self: {0}: mount procfs at /proc, as each container runtime does")]
+    NoProc(#[source] io::Error),
+    /// `/proc` has other numbers for processes than signals need.
+    #[error(
+        "/proc shows the processes of another PID namespace: mount the procfs of this one there, \
+         with mount -t proc proc /proc"
+    )]
+    ForeignProc,
     /// The paths of its configuration do not fit into a message.
     #[error(
         "cannot start the spawner: its paths take {bytes} bytes and may take {}; {programs} of them are \
@@ -148,6 +157,9 @@ impl Spawner {
     ///
     /// Call it before starting any thread and before dropping privileges.
     pub fn start(setup: &Setup) -> Result<(Self, SpawnerProcess), NotStarted> {
+        if !cmp_procfs::shows_own().map_err(NotStarted::NoProc)? {
+            return Err(NotStarted::ForeignProc);
+        }
         let order = order(setup)?;
         let (control, theirs) = channel::packet_pair().map_err(NotStarted::Start)?;
         // `/proc/self/exe` is this program even if its file has been replaced.
