@@ -7,7 +7,7 @@ mod directories;
 mod endpoints;
 mod exhausted;
 mod files;
-mod kubelet;
+pub(crate) mod kubelet;
 pub(crate) mod loaded;
 mod mounts;
 mod orphans;

@@ -27,6 +27,7 @@ mod progress;
 pub(crate) mod read_only;
 mod reading;
 mod refused;
+mod replaced;
 mod signals;
 mod ssh;
 mod typed;

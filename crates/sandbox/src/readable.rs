@@ -13,7 +13,7 @@ use crate::{
     kernel::policy::{KERNEL, mount_points},
     spawner::{CACHES, FRAME, WORKSPACES, home_contents, path_rules, policy},
     wire::message::SetupOrder,
-    worker::PathRules,
+    worker::{PathRules, is_definition},
 };
 
 /// File system of Secrets and tokens.
@@ -93,13 +93,15 @@ impl Readable {
     }
 
     /// Rules for tests, which do not depend on this machine: these paths, these closed mounts,
-    /// `/work` as the directory of the sandbox, and `/tokens` as that of tokens.
+    /// `/work` as the directory of the sandbox, `/tokens` as that of tokens, and `/plugins` as
+    /// that of definitions.
     #[must_use]
     pub fn fixed(open: &[&str], closed: &[&str]) -> Self {
         let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect();
         let rules = PathRules {
             hidden: vec!["/work".into()],
             secret: vec!["/tokens".into()],
+            scripts: vec!["/plugins".into()],
             ..PathRules::default()
         };
         Self { open: paths(open), rules, closed: paths(closed), secrets: paths(closed) }
@@ -120,6 +122,14 @@ impl Readable {
         let is_kernel = KERNEL.iter().any(|kernel| is_in(Path::new(kernel)));
         self.rules.hidden.iter().any(|hidden| is_in(hidden))
             || is_kernel && !is_in(Path::new("/dev/shm"))
+    }
+
+    /// Returns true for a path of a file beside definitions, which every request may read. This
+    /// does not access the path.
+    #[must_use]
+    pub fn is_beside_definitions(&self, path: &Path) -> bool {
+        let is_top = |top: &PathBuf| path.parent().is_some_and(|parent| parent == top);
+        self.rules.scripts.iter().any(is_top) && !is_definition(path)
     }
 
     /// The closed mount that holds a path. This does not access the path.
@@ -200,6 +210,19 @@ mod tests {
         let points = mounts.iter().map(|mount| mount.point.as_path());
         let secrets: Vec<_> = points.filter(|point| is_secret(point, &mounts, &rules)).collect();
         assert_eq!(secrets, [top.join("secret")]);
+    }
+
+    #[test]
+    fn a_script_is_beside_definitions_and_none_of_them() {
+        let readable = Readable::fixed(&[], &[]);
+        for (path, is_script) in [
+            ("/plugins/generate.sh", true),
+            ("/plugins/a.yaml", false),
+            ("/plugins/sub/generate.sh", false),
+            ("/plugins", false),
+        ] {
+            assert_eq!(readable.is_beside_definitions(Path::new(path)), is_script, "{path}");
+        }
     }
 
     #[test]

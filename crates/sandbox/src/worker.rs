@@ -51,10 +51,14 @@ pub(super) use self::watch::KILL_ORDER;
 pub use self::{
     beneath::until_not_again, lookup::look_up, modes::closed_by_mode, read_paths::DEFINITIONS,
 };
-pub(crate) use self::{groups::PodGroups, read_paths::PathRules, skeleton::HomeContents};
+pub(crate) use self::{
+    groups::PodGroups,
+    read_paths::{PathRules, is_definition},
+    skeleton::HomeContents,
+};
 use self::{
     identity::{Access, Confined},
-    read_paths::{Granted, ReadPath},
+    read_paths::{Granted, NotReadable, ReadPath, Version},
     run::CommandOwner,
     view::ViewSources,
 };
@@ -148,8 +152,12 @@ pub(super) struct Job<'j> {
     tenant: &'j Tenant,
     kind: JobKind,
     channels: Channels,
+    /// Access in addition to the defaults.
+    grants: Grants,
     /// Additional paths to read.
     read_paths: Vec<ReadPath>,
+    /// The files to which they led.
+    versions: Vec<Version>,
     /// Groups of the Pod that it needs for them.
     groups: BTreeSet<u32>,
     /// The caches to make views of.
@@ -190,27 +198,47 @@ impl<'j> Job<'j> {
         channels: Channels,
     ) -> Self {
         let views = ViewSources::open(context, tenant);
-        let (read_paths, groups) = (Vec::new(), BTreeSet::new());
-        Self { context, tenant, kind, channels, read_paths, groups, views }
+        let (read_paths, versions, groups) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let grants = Grants::default();
+        Self { context, tenant, kind, channels, grants, read_paths, versions, groups, views }
     }
 
     /// Runs in a child of the spawner and returns its exit code.
     pub(super) fn start(mut self, grants: &Grants) -> i32 {
         let context = self.context;
-        // Before namespaces are created, because hidden paths must be visible
-        // for the check.
-        let user = self.tenant.user.filter(|_| context.tier == Tier::Uid);
-        match context.paths.granted(grants, user, context.pod_groups) {
-            Ok(Granted { paths, groups }) => (self.read_paths, self.groups) = (paths, groups),
-            Err(error) => {
-                return self.fail("prepare the paths to read", io::Error::other(error));
-            }
+        self.grants = grants.clone();
+        if let Err(error) = self.find_paths() {
+            return self.fail("prepare the paths to read", io::Error::other(error));
         }
         match context.tier {
             Tier::Uid => self.run(context),
             Tier::Landlock | Tier::None => guard::run(&mut self),
             Tier::Namespaces => namespaces::enter(&mut self),
         }
+    }
+
+    /// Resolves the paths to read. Hidden paths must be visible for the check, so this is
+    /// before a new root.
+    fn find_paths(&mut self) -> Result<(), NotReadable> {
+        let context = self.context;
+        let user = self.tenant.user.filter(|_| context.tier == Tier::Uid);
+        let granted = context.paths.granted(&self.grants, user, context.pod_groups)?;
+        Granted { paths: self.read_paths, groups: self.groups } = granted;
+        self.versions = Version::all(&self.read_paths);
+        Ok(())
+    }
+
+    /// A path to read that leads to another file since it was resolved.
+    fn replaced(&self) -> Option<&Path> {
+        self.versions.iter().find_map(Version::replaced)
+    }
+
+    /// As [`Self::replaced`], if that closes the path to the command. With a root of its own,
+    /// a request keeps the version of its start.
+    fn closed_meanwhile(&self) -> Option<&Path> {
+        let context = self.context;
+        let is_by_file = context.policy.is_some() && context.tier != Tier::Namespaces;
+        if is_by_file { self.replaced() } else { None }
     }
 
     /// Does the job in this process, or in an observed child.
@@ -260,6 +288,9 @@ impl<'j> Job<'j> {
         let caches = environment::caches(self.tenant, &plan.caches);
         match &plan.task {
             Some(Task::Run(task)) => {
+                if let Some(path) = self.closed_meanwhile().filter(|_| !task.insists) {
+                    return Ok(Answer::Replaced(path.display().to_string()));
+                }
                 let owner = CommandOwner { tenant, caches: &caches, has_sockets };
                 let socket = &self.channels.socket;
                 let never: Infallible = run::become_command(&confined, owner, task, socket)?;

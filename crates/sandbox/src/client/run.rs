@@ -12,6 +12,7 @@ use cmp_go::exec::look_path;
 use prost::Message;
 use thiserror::Error;
 use tokio::{sync::mpsc, time::timeout_at};
+use tracing::debug;
 
 use super::{
     ask_pass::{AskPass, AskPassPlace},
@@ -46,6 +47,10 @@ const REST_OF_PLAN: usize = 1024 * 1024;
 /// Outputs of a command.
 const OUTPUTS: usize = 2;
 
+/// Most workers for a command whose files to read are replaced each time before it starts.
+/// The last one starts it nevertheless.
+const WORKERS: usize = 3;
+
 /// A command that has started.
 type Begun = (RawUsage, [OutputPipe; OUTPUTS], Option<AskPass>);
 
@@ -78,6 +83,8 @@ pub struct Command {
 /// A command whose worker has its plan.
 #[derive(Debug)]
 pub struct Ordered {
+    /// For another worker, if one is needed.
+    task: RunTask,
     max_output: usize,
     room: Arc<dyn Room>,
     redactor: Arc<Redactor>,
@@ -100,12 +107,9 @@ impl Lease {
     /// Tells a worker its command. It starts at once, or as soon as the archive is
     /// unpacked. [`Self::run`] follows it; without that, it is killed with the lease.
     pub async fn order(&mut self, command: Command) -> Result<Ordered, NotRun> {
-        let ordered = Ordered {
-            max_output: command.max_output,
-            room: Arc::clone(&command.room),
-            redactor: Arc::clone(&command.redactor),
-            opened: command.ask_pass.as_ref().map(|place| place.opened.clone()),
-        };
+        let (max_output, room) = (command.max_output, Arc::clone(&command.room));
+        let redactor = Arc::clone(&command.redactor);
+        let opened = command.ask_pass.as_ref().map(|place| place.opened.clone());
         let is_read_only = self.bounds().is_read_only;
         let task = RunTask { is_read_only, ..command.into() };
         if let Some(text) = longer_than_a_plan(&task) {
@@ -116,9 +120,9 @@ impl Lease {
             None => self.start_worker().await?,
         };
         self.incomplete();
-        worker.tell(&self.bounds().plan(Task::Run(task))).await;
+        worker.tell(&self.bounds().plan(Task::Run(task.clone()))).await;
         self.keep_worker(worker);
-        Ok(ordered)
+        Ok(Ordered { task, max_output, room, redactor, opened })
     }
 
     async fn start_worker(&self) -> Result<WorkerHandle, Unconfined> {
@@ -138,14 +142,16 @@ impl Lease {
         deadline: Option<Instant>,
     ) -> Result<Output, NotRun> {
         let started = Instant::now();
-        let Ordered { max_output, room, redactor, opened } = ordered;
+        let Ordered { task, max_output, room, redactor, opened } = ordered;
         let room = Granted::new(room);
         self.begin();
         let worker = self.take_worker();
         let mut worker = worker.ok_or_else(|| cannot("run a command")("it has no worker"))?;
         let begun = match deadline {
-            Some(deadline) => timeout_at(deadline.into(), streams(&mut worker)).await.ok(),
-            None => Some(streams(&mut worker).await),
+            Some(deadline) => {
+                timeout_at(deadline.into(), self.streams(&mut worker, task)).await.ok()
+            }
+            None => Some(self.streams(&mut worker, task).await),
         };
         let (used, streams, ask_pass) = match begun {
             Some(Ok(begun)) => begun,
@@ -176,6 +182,21 @@ impl Lease {
         output.observed = worker.take_observed();
         self.ended(output.termination);
         Ok(output)
+    }
+
+    /// The streams of a command. A worker that has access to replaced files is itself
+    /// replaced: what it may read is decided for ever, long before the command starts.
+    async fn streams(&self, worker: &mut WorkerHandle, mut task: RunTask) -> Result<Begun, NotRun> {
+        for further in 1..WORKERS {
+            if let Some(begun) = begun(worker).await? {
+                return Ok(begun);
+            }
+            task.insists = further + 1 == WORKERS;
+            *worker = self.start_worker().await?;
+            worker.tell(&self.bounds().plan(Task::Run(task.clone()))).await;
+        }
+        let unexpected = || cannot("run a command")("its files are replaced again and again");
+        begun(worker).await?.ok_or_else(|| unexpected().into())
     }
 
     /// Follows a command until it ends or must be stopped.
@@ -225,8 +246,8 @@ impl Lease {
 
 /// Returns the read ends of the command's standard output and standard error,
 /// the usage of its process before the command, and the place at which it asks for
-/// git credentials.
-async fn streams(worker: &mut WorkerHandle) -> Result<Begun, NotRun> {
+/// git credentials; `None` if files that it may read were replaced before it started.
+async fn begun(worker: &mut WorkerHandle) -> Result<Option<Begun>, NotRun> {
     match worker.reply().await.map_err(cannot("receive a worker's reply"))? {
         Some((Answer::Running(used), mut descriptors)) => {
             let further = descriptors.split_off(descriptors.len().min(OUTPUTS));
@@ -237,7 +258,11 @@ async fn streams(worker: &mut WorkerHandle) -> Result<Begun, NotRun> {
                 .map_err(cannot("read a command's output"))?;
             let missing = |_| cannot("read a command's output")("a pipe is missing");
             let ask_pass = AskPass::of(further).map_err(cannot("open the place of questions"))?;
-            Ok((used, pipes.try_into().map_err(missing)?, ask_pass))
+            Ok(Some((used, pipes.try_into().map_err(missing)?, ask_pass)))
+        }
+        Some((Answer::Replaced(path), _)) => {
+            debug!(path, "a file that a command may read was replaced: another worker starts it");
+            Ok(None)
         }
         Some((answer, _)) => Err(failure(answer)),
         None => Err(worker.unexpected_end().await.into()),
@@ -269,6 +294,7 @@ fn failure(answer: Answer) -> NotRun {
         | Answer::Canaries(_)
         | Answer::Exited(_)
         | Answer::AlmostFull(_)
+        | Answer::Replaced(_)
         | Answer::Observed(_) => {
             cannot("receive a worker's reply")("it is of an unexpected kind").into()
         }
@@ -286,6 +312,7 @@ impl From<Command> for RunTask {
             preserve_file_mode: command.preserve_file_mode,
             ask_pass: command.ask_pass.map(|place| place.variable).unwrap_or_default(),
             is_read_only: false,
+            insists: false,
         }
     }
 }

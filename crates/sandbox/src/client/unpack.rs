@@ -182,6 +182,7 @@ impl Lease {
                 | Answer::Canaries(_)
                 | Answer::Exited(_)
                 | Answer::NotStarted(_)
+                | Answer::Replaced(_)
                 | Answer::Observed(_),
             )
             | None => Err(self.not_unpacked(worker.unexpected_end().await)),

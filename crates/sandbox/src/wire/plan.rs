@@ -174,12 +174,15 @@ pub(crate) struct RunTask {
     /// Deny changes of the repository.
     #[prost(bool, tag = "8")]
     pub(crate) is_read_only: bool,
+    /// Run it also if a path to read was replaced meanwhile.
+    #[prost(bool, tag = "9")]
+    pub(crate) insists: bool,
 }
 
 /// Message from a worker to the supervisor.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Reply {
-    #[prost(oneof = "Answer", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(oneof = "Answer", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub(crate) answer: Option<Answer>,
 }
 
@@ -216,6 +219,10 @@ pub(crate) enum Answer {
     /// The archive is not unpacked, because too little of the volume is free.
     #[prost(message, tag = "9")]
     AlmostFull(AlmostFull),
+    /// The command has not started: this path, which it may read, was replaced since the
+    /// worker got access to it.
+    #[prost(string, tag = "10")]
+    Replaced(String),
 }
 
 /// End of a process, as returned by wait4(2).

@@ -1,6 +1,8 @@
 //! Paths that a worker may read in addition to the image, and the check that they
 //! expose nothing hidden.
 
+mod version;
+
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
@@ -11,7 +13,9 @@ use std::{
 use nix::unistd::Uid;
 use thiserror::Error;
 
+pub(super) use self::version::{ATTEMPTS, Version};
 use super::{
+    contents::CURRENT,
     groups::{NoGroup, PodGroups},
     modes::{self, ClosedFile, Reader},
 };
@@ -30,10 +34,14 @@ pub const DEFINITIONS: [&str; 3] = ["yaml", "yml", "json"];
 /// A path that a worker may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ReadPath {
-    /// The path as requested; only its directory has links resolved.
+    /// The path as requested.
+    pub(super) name: PathBuf,
+    /// The same, and only its directory has links resolved.
     pub(super) asked: PathBuf,
     /// The path with all links resolved.
     pub(super) real: PathBuf,
+    /// False for what every worker may read, which may be missing.
+    pub(super) is_named: bool,
 }
 
 /// Paths that a worker may read in addition to the image.
@@ -151,8 +159,22 @@ impl PathRules {
         found.filter(|found| !found.as_ref().is_err_and(NotReadable::is_missing)).collect()
     }
 
-    /// Resolves the links of a path, and refuses it if it would expose a hidden one.
+    /// Resolves the links of a path, and refuses it if it would expose a hidden one. A path
+    /// that is being replaced is looked for again.
     fn one(&self, path: &Path) -> Result<ReadPath, NotReadable> {
+        let is_missing =
+            |found: &Result<_, NotReadable>| found.as_ref().is_err_and(NotReadable::is_missing);
+        let mut found = self.attempt(path);
+        for _ in 1..ATTEMPTS {
+            if !is_missing(&found) {
+                break;
+            }
+            found = self.attempt(path);
+        }
+        found
+    }
+
+    fn attempt(&self, path: &Path) -> Result<ReadPath, NotReadable> {
         let missing = |error| NotReadable::Missing { path: path.to_owned(), error };
         let real = fs::canonicalize(path).map_err(missing)?;
         let closed = self.hidden.iter().map(PathBuf::as_path).chain(KERNEL.map(Path::new));
@@ -169,7 +191,8 @@ impl PathRules {
             let (path, hidden) = (path.to_owned(), exposed.to_owned());
             return Err(NotReadable::Closed { path, hidden });
         }
-        ReadPath::new(path, real).map_err(missing)
+        let found = ReadPath::new(path, real).map_err(missing)?;
+        Ok(ReadPath { is_named: true, ..found })
     }
 }
 
@@ -192,7 +215,7 @@ impl ReadPath {
             (Some(parent), Some(name)) => fs::canonicalize(parent)?.join(name),
             _ => real.clone(),
         };
-        Ok(Self { asked, real })
+        Ok(Self { name: path.to_owned(), asked, real, is_named: false })
     }
 }
 
@@ -219,8 +242,21 @@ fn file(path: &Path) -> Option<ReadPath> {
 }
 
 /// The files in a directory of definitions that are no definitions. A link that
-/// leaves the directory, or leads to a definition, is none of them.
+/// leaves the directory, or leads to a definition, is none of them. All are of one version.
 fn scripts(directory: &Path) -> Vec<ReadPath> {
+    let version = || fs::read_link(directory.join(CURRENT)).ok();
+    let mut found = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let before = version();
+        found = present_scripts(directory);
+        if version() == before {
+            break;
+        }
+    }
+    found
+}
+
+fn present_scripts(directory: &Path) -> Vec<ReadPath> {
     let Ok(top) = fs::canonicalize(directory) else { return Vec::new() };
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let names = entries.flatten().filter(|entry| !modes::is_reserved(&entry.file_name()));
@@ -230,140 +266,11 @@ fn scripts(directory: &Path) -> Vec<ReadPath> {
     found.filter(is_script).take(MAX_SCRIPTS).collect()
 }
 
-fn is_definition(path: &Path) -> bool {
+/// True for a name that definitions have.
+pub(crate) fn is_definition(path: &Path) -> bool {
     let extension = path.extension().and_then(OsStr::to_str);
     extension.is_some_and(|extension| DEFINITIONS.contains(&extension))
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    fn find_one(path: &Path, hidden: &Path) -> Result<ReadPath, NotReadable> {
-        let hidden = vec![hidden.to_owned()];
-        PathRules { hidden, ..PathRules::default() }.one(path)
-    }
-
-    #[test]
-    fn hidden_paths_and_their_parents_are_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        let top = directory.path().canonicalize().unwrap();
-        fs::create_dir_all(top.join("secret/inner")).unwrap();
-        fs::create_dir(top.join("open")).unwrap();
-        let secret = top.join("secret");
-        for path in [top.clone(), secret.clone(), secret.join("inner"), "/".into()] {
-            let refused = find_one(&path, &secret);
-            assert!(matches!(refused, Err(NotReadable::Closed { .. })), "{path:?} {refused:?}");
-        }
-        assert_eq!(find_one(&top.join("open"), &secret).unwrap().real, top.join("open"));
-    }
-
-    #[test]
-    fn links_are_resolved_before_the_check() {
-        let directory = tempfile::tempdir().unwrap();
-        let top = directory.path().canonicalize().unwrap();
-        for name in ["secret", "open"] {
-            fs::create_dir(top.join(name)).unwrap();
-            symlink(name, top.join(format!("to-{name}"))).unwrap();
-        }
-        let secret = top.join("secret");
-        let refused = find_one(&top.join("to-secret"), &secret).unwrap_err().to_string();
-        assert!(refused.contains("would expose") && refused.contains("to-secret"), "{refused}");
-        let found = find_one(&top.join("to-open"), &secret).unwrap();
-        assert_eq!(found, ReadPath { asked: top.join("to-open"), real: top.join("open") });
-    }
-
-    #[test]
-    fn a_home_that_others_cannot_enter_is_told_from_a_volume() {
-        for (path, closed, is_home) in [
-            ("/root/.pyenv/bin", "/root", true),
-            ("/home/argocd/.nvm", "/home/argocd", true),
-            ("/home/argocd/keys", "/home/argocd/keys", false),
-            ("/home/argocd/keys", "/home/argocd/keys/id", false),
-            ("/keys/id", "/keys", false),
-        ] {
-            assert_eq!(is_in_closed_home(path.as_ref(), closed.as_ref()), is_home, "{path}");
-        }
-    }
-
-    #[test]
-    fn kernel_file_systems_are_refused() {
-        for path in ["/proc", "/proc/self", "/sys/kernel", "/dev"] {
-            let refused = find_one(Path::new(path), Path::new("/nowhere"));
-            assert!(matches!(refused, Err(NotReadable::Closed { .. })), "{path}");
-        }
-    }
-
-    #[test]
-    fn a_missing_path_is_named_in_the_error() {
-        let refused = find_one(Path::new("/no/such"), Path::new("/hidden")).unwrap_err();
-        assert!(refused.to_string().starts_with("cannot make `/no/such` readable"), "{refused}");
-    }
-
-    #[test]
-    fn a_secret_must_be_named_itself() {
-        let directory = tempfile::tempdir().unwrap();
-        let secrets = directory.path().canonicalize().unwrap().join("secrets");
-        fs::create_dir(&secrets).unwrap();
-        for name in ["token", "namespace"] {
-            fs::write(secrets.join(name), name).unwrap();
-        }
-        let rules = PathRules {
-            secret: vec![secrets.clone()],
-            shown: vec![secrets.join("namespace"), secrets.join("missing")],
-            ..PathRules::default()
-        };
-        let real = |named: &[&Path]| {
-            let named: Vec<_> = named.iter().map(|path| path.display().to_string()).collect();
-            rules.find(&named).map(|paths| paths.into_iter().map(|path| path.real).collect())
-        };
-        assert_eq!(real(&[]).unwrap(), [secrets.join("namespace")]);
-        let named: Vec<PathBuf> = real(&[&secrets.join("token")]).unwrap();
-        assert_eq!(named, [secrets.join("token"), secrets.join("namespace")]);
-        for above in [secrets.as_path(), directory.path()] {
-            let refused = real(&[above]).unwrap_err();
-            assert!(matches!(refused, NotReadable::Closed { .. }), "{refused}");
-        }
-    }
-
-    #[test]
-    fn a_secret_that_nobody_named_may_be_missing() {
-        let directory = tempfile::tempdir().unwrap();
-        let top = directory.path().canonicalize().unwrap();
-        fs::create_dir(top.join("mounted")).unwrap();
-        let paths = ["mounted", "gone"].map(|name| top.join(name).display().to_string());
-        let rules = PathRules::default();
-        let granted = |grants| rules.granted(&grants, None, &PodGroups::default());
-        let found = granted(Grants { secrets: paths.to_vec(), ..Grants::default() }).unwrap();
-        let found: Vec<_> = found.paths.into_iter().map(|path| path.real).collect();
-        assert_eq!(found, [top.join("mounted")]);
-        let refused = granted(Grants { read: paths.to_vec(), ..Grants::default() });
-        assert!(refused.unwrap_err().is_missing());
-    }
-
-    #[test]
-    fn files_beside_definitions_are_found_through_the_links_of_a_volume() {
-        let directory = tempfile::tempdir().unwrap();
-        let top = directory.path().canonicalize().unwrap();
-        fs::create_dir(top.join("..1")).unwrap();
-        symlink("..1", top.join("..data")).unwrap();
-        symlink("a.yaml", top.join("to-definition")).unwrap();
-        symlink("/etc/passwd", top.join("to-elsewhere")).unwrap();
-        for name in ["a.yaml", "b.json", "generate.sh", "lib"] {
-            fs::write(top.join("..1").join(name), "").unwrap();
-            symlink(format!("..data/{name}"), top.join(name)).unwrap();
-        }
-        let rules = PathRules {
-            hidden: vec![top.clone()],
-            scripts: vec![top.clone()],
-            ..PathRules::default()
-        };
-        let mut found = rules.find(&[]).unwrap();
-        found.sort_by(|one, other| one.asked.cmp(&other.asked));
-        let expected = ["generate.sh", "lib"]
-            .map(|name| ReadPath { asked: top.join(name), real: top.join("..1").join(name) });
-        assert_eq!(found, expected);
-    }
-}
+mod tests;

@@ -275,7 +275,15 @@ mod tests {
         let mounted = image.path().join(".mounted");
         contents.add_mounts([mounted.as_path(), Path::new("/elsewhere"), image.path()].into_iter());
         let asked = image.path().join(".config");
-        let home = filled(&contents, &[ReadPath { real: asked.clone(), asked: asked.clone() }]);
+        let home = filled(
+            &contents,
+            &[ReadPath {
+                name: asked.clone(),
+                real: asked.clone(),
+                asked: asked.clone(),
+                is_named: true,
+            }],
+        );
         let link = |name: &str| fs::read_link(home.path().join(name)).ok();
         assert_eq!(link(".config/named"), Some(asked.join("named")));
         assert_eq!(link(".mounted"), Some(mounted));

@@ -12,7 +12,7 @@ use std::{
 };
 
 use nix::{
-    mount::{MsFlags, mount},
+    mount::{MntFlags, MsFlags, mount, umount2},
     sched::{CloneFlags, unshare},
     unistd::chdir,
 };
@@ -129,8 +129,16 @@ impl Roots {
         let image: Vec<_> = self.parts().collect();
         lay(target)?;
         self.separate()?;
-        // Many of these paths are below `/tmp`.
-        fill(image.into_iter().chain(further))?;
+        // The kernel refuses to mount a file that was removed since it was opened, so these
+        // do not wait for the image. Many of these paths are below `/tmp`.
+        let (files, further): (Vec<_>, Vec<_>) =
+            further.into_iter().partition(|(_, part)| part.is_file());
+        if let Err(error) = fill(files.into_iter().chain(image).chain(further)) {
+            // For another attempt.
+            chdir("/")?;
+            umount2(target, MntFlags::MNT_DETACH)?;
+            return Err(error);
+        }
         accounts::make_files();
         Ok(())
     }

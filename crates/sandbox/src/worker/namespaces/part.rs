@@ -19,6 +19,7 @@ use super::{
 use crate::worker::{
     Tenant,
     modes::{self, Reader},
+    read_paths::ReadPath,
 };
 
 /// Directory of the new root in which copies are made.
@@ -33,6 +34,8 @@ const TOLD_NOSYMFOLLOW: StatVfsMountFlags = StatVfsMountFlags::from_bits_retain(
 pub(super) enum Part {
     Link(PathBuf),
     Bound(Source),
+    /// The same, unless it is removed meanwhile.
+    Spare(Source),
     /// Files about the machine, none of which is a program.
     Kernel(Source),
     Copied(Copy),
@@ -53,17 +56,34 @@ impl Part {
     }
 
     /// A path to read. If its mode closes it to the tenant, it is a copy.
-    pub(super) fn named(path: &Path, tenant: &Tenant) -> io::Result<Self> {
+    pub(super) fn named(path: &ReadPath, tenant: &Tenant) -> io::Result<Self> {
+        let path = &path.real;
         let closed =
             tenant.user.and_then(|user| modes::itself(path, &Reader::alone(user.as_raw())));
-        let part = match closed {
+        match closed {
             Some(_) => Copy::read(path).map(Self::Copied),
             None => Source::open(path).map(Self::Bound),
-        };
-        match part {
-            // Unmounted since it was resolved.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::Gone),
+        }
+    }
+
+    /// The same; a path that nobody named may be gone.
+    pub(super) fn or_gone(path: &ReadPath, tenant: &Tenant) -> io::Result<Self> {
+        match Self::named(path, tenant) {
+            Ok(Self::Bound(source)) if !path.is_named => Ok(Self::Spare(source)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_named => {
+                Ok(Self::Gone)
+            }
             part => part,
+        }
+    }
+
+    /// True for a file that somebody can remove before it is mounted.
+    pub(super) fn is_file(&self) -> bool {
+        match self {
+            Self::Bound(source) | Self::Spare(source) => !source.is_directory,
+            Self::Link(_) | Self::Kernel(_) | Self::Copied(_) | Self::Shared(_) | Self::Gone => {
+                false
+            }
         }
     }
 
@@ -75,6 +95,11 @@ impl Part {
                 symlink(value, target)
             }
             Self::Bound(source) => source.bind(target, MsFlags::MS_RDONLY),
+            Self::Spare(source) => match source.bind(target, MsFlags::MS_RDONLY) {
+                // An empty file must not stand for it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => fs::remove_file(target),
+                bound => bound,
+            },
             Self::Kernel(source) => source.bind(target, MsFlags::MS_RDONLY | MsFlags::MS_NOEXEC),
             Self::Shared(source) => source.bind(target, MsFlags::empty()),
             Self::Gone => Ok(()),
@@ -160,6 +185,52 @@ mod tests {
             statvfs(&target).unwrap().f_flag
         });
         found.join().unwrap()
+    }
+
+    #[test]
+    fn only_a_path_that_nobody_named_may_be_gone() {
+        let (name, tenant) = (PathBuf::from("/no/such/file"), Tenant::default());
+        let path = |is_named| ReadPath {
+            name: name.clone(),
+            asked: name.clone(),
+            real: name.clone(),
+            is_named,
+        };
+        for is_named in [true, false] {
+            let error = Part::named(&path(is_named), &tenant).err().unwrap();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        }
+        assert!(Part::or_gone(&path(true), &tenant).is_err());
+        assert!(matches!(Part::or_gone(&path(false), &tenant), Ok(Part::Gone)));
+    }
+
+    #[test]
+    fn a_file_that_was_removed_is_not_mounted_and_leaves_no_empty_one() {
+        if lacks_root() {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let [real, target] = ["file", "target"].map(|name| directory.path().join(name));
+        let named = ReadPath {
+            name: real.clone(),
+            asked: real.clone(),
+            real: real.clone(),
+            is_named: true,
+        };
+        let found = thread::spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNS).unwrap();
+            propagate("/", MsFlags::MS_PRIVATE).unwrap();
+            let part = |path: &ReadPath| {
+                fs::write(&real, "text").unwrap();
+                let part = Part::or_gone(path, &Tenant::default()).unwrap();
+                fs::remove_file(&real).unwrap();
+                part.put(&target).map_err(|error| error.kind())
+            };
+            let spare = part(&ReadPath { is_named: false, ..named.clone() });
+            (spare, target.exists(), part(&named))
+        });
+        let expected = (Ok(()), false, Err(io::ErrorKind::NotFound));
+        assert_eq!(found.join().unwrap(), expected);
     }
 
     #[test]

@@ -19,7 +19,10 @@ use super::{
     mounts::{below, propagate},
     part::{Part, Source},
 };
-use crate::worker::{Job, WorkerContext, read_paths::ReadPath};
+use crate::worker::{
+    Job, Tenant, WorkerContext,
+    read_paths::{ATTEMPTS, ReadPath},
+};
 use crate::{kernel::policy::mount_points, wire::shared::SharedCaches};
 
 /// The context inside the namespaces: the directory of workspaces is opened
@@ -37,15 +40,12 @@ impl InnerContext<'_> {
 }
 
 /// Replaces all mounts of this process by those that the tenant may see.
-pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<InnerContext<'s>> {
+pub(super) fn arrange<'s>(job: &mut Job<'s>) -> io::Result<InnerContext<'s>> {
     let context = job.context;
     propagate("/", MsFlags::MS_PRIVATE)?;
     let work = Source::open(context.root_path)?;
-    let further = further(job)?;
     let accounts = Accounts::read(job.tenant);
-    // The new root may be mounted over the directory of workspaces, which always
-    // exists.
-    context.roots.enter(further, context.root_path)?;
+    make(job)?;
     accounts.apply()?;
     work.bind(below(context.root_path), MsFlags::empty())?;
     enter()?;
@@ -54,9 +54,41 @@ pub(super) fn arrange<'s>(job: &Job<'s>) -> io::Result<InnerContext<'s>> {
     Ok(InnerContext { outer: context, root })
 }
 
+/// Makes the new root the working directory. All paths to read are of one version: those
+/// that are replaced meanwhile are resolved again. The kernel refuses to mount a file that
+/// was removed after it was opened.
+fn make(job: &mut Job<'_>) -> io::Result<()> {
+    for _ in 1..ATTEMPTS {
+        match attempt(job) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        job.find_paths().map_err(io::Error::other)?;
+    }
+    let further = further(job, Part::or_gone)?;
+    job.context.roots.enter(further, job.context.root_path)
+}
+
+/// Returns false if a path to read was replaced while it was opened.
+fn attempt(job: &Job<'_>) -> io::Result<bool> {
+    let further = further(job, Part::named)?;
+    if job.replaced().is_some() {
+        return Ok(false);
+    }
+    // The new root may be mounted over the directory of workspaces, which always
+    // exists.
+    job.context.roots.enter(further, job.context.root_path)?;
+    Ok(true)
+}
+
+/// Makes a part of a path to read.
+type ToPart = fn(&ReadPath, &Tenant) -> io::Result<Part>;
+
 /// Additional paths of this worker that the image does not include: paths to
 /// read, and caches.
-fn further(job: &Job<'_>) -> io::Result<Vec<(PathBuf, Part)>> {
+fn further(job: &Job<'_>, part: ToPart) -> io::Result<Vec<(PathBuf, Part)>> {
     let mut parts: Vec<(PathBuf, Part)> = Vec::new();
     let mut read_paths: Vec<&ReadPath> = job.read_paths.iter().collect();
     // Sorted: an outer path mounted later would hide an inner one.
@@ -65,8 +97,9 @@ fn further(job: &Job<'_>) -> io::Result<Vec<(PathBuf, Part)>> {
         job.context.roots.has(path) || parts.iter().any(|(outer, _)| path.starts_with(outer))
     };
     let mounts = if read_paths.is_empty() { BTreeSet::new() } else { mount_points()? };
-    for ReadPath { asked, real } in read_paths {
-        let part = Part::named(real, job.tenant)?;
+    for path in read_paths {
+        let ReadPath { name, asked, real, .. } = path;
+        let part = part(path, job.tenant).map_err(about(name))?;
         if matches!(part, Part::Copied(_)) {
             parts.push((real.clone(), part));
         } else if !is_there(&parts, real) {
@@ -85,6 +118,11 @@ fn further(job: &Job<'_>) -> io::Result<Vec<(PathBuf, Part)>> {
         parts.push((path, Part::Shared(source)));
     }
     Ok(parts)
+}
+
+/// Adds a path to an error, which keeps its kind.
+fn about(path: &Path) -> impl FnOnce(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// Makes the working directory the root directory and detaches the old root.
