@@ -1,6 +1,7 @@
 //! Finds the programs of plugins' commands, and says which cannot run.
 
 pub(crate) mod closed;
+pub(crate) mod replaced;
 
 use std::{
     ffi::OsStr,

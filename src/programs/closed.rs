@@ -31,6 +31,11 @@ pub(crate) fn closed(program: &Path, is_open: impl Fn(&Path) -> bool) -> Option<
     target(&interpreter(&script)?, &is_open).err()
 }
 
+/// The path with all links resolved.
+pub(crate) fn real(path: &Path) -> Option<PathBuf> {
+    fs::canonicalize(path).ok()
+}
+
 /// The file at the end of links, or the first closed path on the way.
 fn target(path: &Path, is_open: impl Fn(&Path) -> bool) -> Result<PathBuf, PathBuf> {
     let mut path = path.to_owned();

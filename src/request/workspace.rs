@@ -1,6 +1,9 @@
 //! A request's repository on disk, and the commands that run in it.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use cmp_sandbox::{Command, ExceededLimit, NotRun, Output, Room, Termination};
@@ -188,7 +191,7 @@ impl Workspace {
         let Ended { line, output, killed, .. } = ended;
         let said = ended.said(context);
         let text = said.all();
-        let refusal = self.refusal(&text).await;
+        let refusal = self.refusal(&text, output.took).await;
         let oom = defaults.oom.since(*killed);
         let hint = Hint::of_end(&Facts {
             plugin: &context.plugin,
@@ -216,7 +219,7 @@ impl Workspace {
         if said.is_empty() {
             return;
         }
-        let refusal = self.refusal(&said.all());
+        let refusal = self.refusal(&said.all(), ended.output.took);
         let warning = async {
             if let Some(refusal) = refusal.await {
                 warn!(
@@ -229,9 +232,13 @@ impl Workspace {
     }
 
     /// The path or port in a command's texts that the sandbox refused.
-    fn refusal(&self, text: &str) -> impl Future<Output = Option<String>> + Send + use<> {
+    fn refusal(
+        &self,
+        text: &str,
+        took: Duration,
+    ) -> impl Future<Output = Option<String>> + Send + use<> {
         let Checkout { lease, defaults, .. } = &self.checkout;
-        defaults.reach.refusal_in_time(lease.bounds(), text, &defaults.named)
+        defaults.reach.refusal_in_time((lease.bounds(), took), text, &defaults.named)
     }
 
     /// Records the resources that a command used.

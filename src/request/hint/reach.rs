@@ -1,6 +1,8 @@
 //! Paths and ports that the sandbox lets a command reach, and the keys that open
 //! others.
 
+mod replaced;
+
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -15,7 +17,10 @@ use super::{
     denial::{Denial, denials},
     tier::UNIX_SOCKETS,
 };
-use crate::{programs::closed, volume::FileThread};
+use crate::{
+    programs::{closed, replaced::Beginning},
+    volume::FileThread,
+};
 
 /// Directories for temporary files, which the sandbox replaces.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -62,25 +67,30 @@ impl Reach {
     pub(super) fn refusal(&self, bounds: &Bounds, text: &str) -> Option<String> {
         let denials = denials(text);
         let certain = self.first_port(bounds, &denials).or_else(|| self.move_refused(text));
-        certain.or_else(|| self.first_path(bounds, &denials))
+        certain.or_else(|| self.first_path(bounds, &denials, None))
     }
 
-    /// Like [`Self::refusal`], with paths from a thread, because a command can name a path
+    /// Like [`Self::refusal`] for a command that ran this long, with paths from a thread, because a command can name a path
     /// whose storage does not answer. There is no sentence then, and none about other paths
     /// meanwhile.
     pub(in crate::request) fn refusal_in_time(
         self: &Arc<Self>,
-        bounds: &Bounds,
+        (bounds, took): (&Bounds, Duration),
         text: &str,
         thread: &FileThread,
     ) -> impl Future<Output = Option<String>> + Send + use<> {
         let denials = denials(text);
         let certain = self.first_port(bounds, &denials).or_else(|| self.move_refused(text));
         let is_answered = certain.is_some() || denials.is_empty();
+        let began = Beginning::of(took);
         let look = (!is_answered).then(|| (Arc::clone(self), bounds.clone(), thread.clone()));
         async move {
             let Some((reach, bounds, thread)) = look else { return certain };
-            thread.run_after(TURN, move || reach.first_path(&bounds, &denials)).await.ok().flatten()
+            thread
+                .run_after(TURN, move || reach.first_path(&bounds, &denials, began))
+                .await
+                .ok()
+                .flatten()
         }
     }
 
@@ -96,9 +106,18 @@ impl Reach {
         port.map(|advice| advice.text)
     }
 
-    fn first_path(&self, bounds: &Bounds, denials: &[Denial]) -> Option<String> {
+    fn first_path(
+        &self,
+        bounds: &Bounds,
+        denials: &[Denial],
+        began: Option<Beginning>,
+    ) -> Option<String> {
         let mut shared = denials.iter().filter(|denial| !self.is_private(bounds, denial));
-        shared.find_map(|denial| self.path(bounds, denial)).map(|advice| advice.text)
+        let advice = shared.find_map(|denial| {
+            let replaced = began.and_then(|began| self.replaced(bounds, denial, began));
+            replaced.or_else(|| self.path(bounds, denial))
+        });
+        advice.map(|advice| advice.text)
     }
 
     /// The advice about an observed refusal; `None` if the sandbox has no part in it.
@@ -213,7 +232,12 @@ impl Reach {
         let is_open = |path: &Path| is_named(path) || readable.is_open(path);
         let leads = |program: &PathBuf| {
             let is_shared = is_open(program) && !readable.is_own(program);
-            let closed = is_shared.then(|| closed::closed(program, is_open)).flatten()?;
+            // The rule for a name is for the file to which it leads.
+            let is_file = bounds.readable().any(|named| named == program);
+            let real = is_file.then(|| closed::real(program)).flatten();
+            let start = real.as_ref().unwrap_or(program);
+            let is_open = |path: &Path| is_open(path) || path == start;
+            let closed = is_shared.then(|| closed::closed(start, is_open)).flatten()?;
             Some(Advice::only(leads(program, &closed)))
         };
         if let Some(advice) = program.as_ref().and_then(leads) {

@@ -1,3 +1,5 @@
+use std::fs;
+
 use super::*;
 
 fn refusal(text: &str) -> String {
@@ -167,7 +169,7 @@ fn without_a_sandbox_nothing_is_refused_by_it() {
 fn a_path_that_leaves_an_open_directory_is_not_followed() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
-    std::fs::create_dir(at("open")).unwrap();
+    fs::create_dir(at("open")).unwrap();
     std::os::unix::fs::symlink("/root/secret", at("closed")).unwrap();
     let open = at("open").into_os_string().into_string().unwrap();
     let reach = Reach { readable: Some(Readable::fixed(&[&open], &[])), ..Reach::default() };
@@ -176,4 +178,29 @@ fn a_path_that_leaves_an_open_directory_is_not_followed() {
         let shown = reach.refusal(&Bounds::default(), &line).unwrap_or_default();
         assert!(!shown.contains("/root/secret"), "{shown}");
     }
+}
+
+#[test]
+fn a_named_file_of_a_volume_that_was_replaced_is_told_from_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let top = directory.path().canonicalize().unwrap();
+    fs::create_dir(top.join("..1")).unwrap();
+    for name in ["file", "run.sh"] {
+        fs::write(top.join("..1").join(name), "#!/bin/sh\n").unwrap();
+        std::os::unix::fs::symlink(format!("..data/{name}"), top.join(name)).unwrap();
+    }
+    std::os::unix::fs::symlink("..1", top.join("..data")).unwrap();
+    let readable = Some(Readable::fixed(&["/bin"], &[]));
+    let reach = Reach { readable, ..Reach::default() };
+    let bounds = Bounds { read: vec![top.join("file")], ..Bounds::default() };
+    let denied = |name: &str| Denial::Path(top.join(name).display().to_string());
+    let replaced = |name, began| reach.replaced(&bounds, &denied(name), began);
+    let began = Beginning::of(Duration::from_mins(1)).unwrap();
+    let advice = replaced("file", began).unwrap();
+    let expected = format!("{} was replaced while the command ran: name its", top.display());
+    assert!(advice.text.starts_with(&expected), "{}", advice.text);
+    assert_eq!(replaced("run.sh", began), None, "nobody named it");
+    // The link does not make it a closed path.
+    let advice = reach.path(&bounds, &denied("file")).unwrap();
+    assert!(advice.text.contains("as far as the file's mode does"), "{}", advice.text);
 }

@@ -1,0 +1,63 @@
+//! Volumes whose files the kubelet replaced while a command ran.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+/// The link to the current files of a volume.
+const CURRENT: &str = "..data";
+
+/// Most directories above a file in which the link is looked for.
+const MAX_DEPTH: usize = 16;
+
+/// The kernel's time of a change is the one of its last tick.
+const TICK: Duration = Duration::from_millis(10);
+
+/// The time at which a command began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beginning(SystemTime);
+
+impl Beginning {
+    /// The beginning of what has taken this long.
+    pub(crate) fn of(took: Duration) -> Option<Self> {
+        SystemTime::now().checked_sub(took).map(Self)
+    }
+
+    /// The volume with a file, if its files were replaced since then.
+    pub(crate) fn replaced(self, path: &Path) -> Option<&Path> {
+        let mut above = path.ancestors().skip(1).take(MAX_DEPTH);
+        let (volume, changed) = above.find_map(|top| Some((top, changed(top)?)))?;
+        (changed + TICK >= self.0).then_some(volume)
+    }
+}
+
+/// The time at which the files of a volume were replaced last.
+fn changed(volume: &Path) -> Option<SystemTime> {
+    let link = fs::symlink_metadata(volume.join(CURRENT)).ok().filter(fs::Metadata::is_symlink)?;
+    let seconds = Duration::from_secs(u64::try_from(link.ctime()).ok()?);
+    let rest = Duration::from_nanos(u64::try_from(link.ctime_nsec()).ok()?);
+    SystemTime::UNIX_EPOCH.checked_add(seconds + rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_volume_that_changed_since_then_counts() {
+        let directory = tempfile::tempdir().unwrap();
+        let [file, later] =
+            ["sub/file", "file"].map(|name| directory.path().join("volume").join(name));
+        let began = Beginning::of(Duration::from_mins(1)).unwrap();
+        assert_eq!(began.replaced(&file), None, "no volume");
+        let volume = directory.path().join("volume");
+        fs::create_dir(&volume).unwrap();
+        std::os::unix::fs::symlink("..1", volume.join(CURRENT)).unwrap();
+        assert_eq!(began.replaced(&file), Some(&*volume));
+        let future = Beginning(SystemTime::now() + Duration::from_mins(1));
+        assert_eq!(future.replaced(&later), None, "it was replaced before");
+    }
+}

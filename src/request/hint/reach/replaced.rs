@@ -1,0 +1,37 @@
+//! Files of volumes that the kubelet replaced while a command ran.
+
+use std::path::Path;
+
+use cmp_sandbox::Bounds;
+
+use super::Reach;
+use crate::{
+    programs::replaced::Beginning,
+    request::hint::{advice::Advice, denial::Denial},
+};
+
+impl Reach {
+    /// The advice about a file that the command may read by its name, and that was replaced
+    /// since it began: its rule is for the old one. Only such files are looked at.
+    pub(super) fn replaced(
+        &self,
+        bounds: &Bounds,
+        denial: &Denial,
+        began: Beginning,
+    ) -> Option<Advice> {
+        let readable = self.readable.as_ref()?;
+        let (Denial::Path(text) | Denial::Absent(text)) = denial else { return None };
+        let path = Path::new(text);
+        let is_script = readable.is_beside_definitions(path);
+        if !is_script && bounds.readable().all(|named| named != path) {
+            return None;
+        }
+        let volume = began.replaced(path)?.display();
+        let remedy = if is_script {
+            "mount scripts as a volume of their own, where new files can be read at once"
+        } else {
+            "name its directory in spec.sandbox.read, whose rule covers new files"
+        };
+        Some(Advice::only(format!("{volume} was replaced while the command ran: {remedy}")))
+    }
+}
