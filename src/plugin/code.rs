@@ -115,6 +115,8 @@ pub enum Code {
     Unsplit,
     /// A loop that hides failures.
     Loop,
+    /// An argument that the kernel does not pass.
+    LongWord,
     /// A `plugin.yaml` in a directory with other definitions.
     OtherFiles,
     /// A file that cannot be read.
@@ -131,7 +133,7 @@ pub enum Code {
 
 impl Code {
     /// All codes with their numbers, severities and titles.
-    pub const ALL: [(Self, u16, Severity, &'static str); 48] = [
+    pub const ALL: [(Self, u16, Severity, &'static str); 49] = [
         (Self::Syntax, 101, Severity::Error, "invalid YAML"),
         (Self::Encoding, 102, Severity::Error, "invalid text encoding"),
         (Self::Empty, 103, Severity::Error, "an empty file"),
@@ -185,6 +187,7 @@ impl Code {
         (Self::Literal, 316, Severity::Warning, "shell syntax outside a shell"),
         (Self::Unsplit, 317, Severity::Warning, "a command line in one word"),
         (Self::Loop, 318, Severity::Warning, "a loop that hides failures"),
+        (Self::LongWord, 319, Severity::Warning, "an argument that is too long"),
         (Self::Unreadable, 404, Severity::Error, "a file that cannot be read"),
         (Self::Ignored, 405, Severity::Note, "an ignored entry"),
         (Self::Program, 407, Severity::Warning, "a program that cannot run here"),

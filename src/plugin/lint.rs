@@ -1,6 +1,7 @@
 //! Warnings about valid definitions that probably do not do what was intended.
 
 mod announcements;
+mod long;
 mod ordinary;
 mod outside;
 mod repeated;
@@ -69,6 +70,7 @@ pub(super) fn lint(
         }
         found.extend(outside::lint(&words, locator));
         found.extend(secret(&words, locator));
+        found.extend(long::lint(&words, locator));
         found.extend(scratch::lint(definition, &words, locator));
     }
     found.extend(ordinary::lint(definition, locator));

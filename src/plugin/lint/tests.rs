@@ -4,7 +4,7 @@ use super::MAX_FOUND;
 use crate::plugin::{Code, read_all};
 
 /// Codes and places of all diagnostics of a definition.
-fn found(spec: &str) -> Vec<String> {
+pub(super) fn found(spec: &str) -> Vec<String> {
     let head = "kind: ConfigManagementPlugin\nmetadata: {name: p}\nspec:\n";
     let readings = read_all(format!("{head}{spec}").as_bytes());
     assert!(readings[0].definition.is_some(), "{:?}", readings[0].diagnostics);
