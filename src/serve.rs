@@ -22,8 +22,9 @@ use std::{io, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duratio
 use cmp_archive::UnpackLimits;
 use cmp_sandbox::{
     Link, NotDropped, NotProven, NotStarted, Redactor, Setup, Spawner, SpawnerGone, Tier,
-    drop_privileges, give_back_large_buffers,
+    drop_privileges, give_back_large_buffers, with_remedy,
 };
+use rustix::{fs::Mode, process::umask};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -134,7 +135,7 @@ pub enum NotServing {
         error: io::Error,
     },
     /// Another error of the operating system.
-    #[error("cannot start: {0}")]
+    #[error("cannot start: {}", with_remedy(.0))]
     Io(#[from] io::Error),
     /// The spawner ended while the supervisor was running.
     #[error("{0}: all requests have ended")]
@@ -153,6 +154,8 @@ pub fn serve(config: &Serve) -> Result<(), NotServing> {
 }
 
 fn start(config: &Serve) -> Result<(), NotServing> {
+    // Files and directories of its own must stay open to it.
+    umask(umask(Mode::RWXG | Mode::RWXO) & (Mode::RWXG | Mode::RWXO));
     raise_descriptors()?;
     let signals = Signals::listen()?;
     give_back_large_buffers();

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use cmp_sandbox::SpawnerGone;
+use cmp_sandbox::{MORE_PROCESSES, SpawnerGone};
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -67,10 +67,7 @@ fn look_for_room(count: usize) -> io::Result<()> {
         drop(thread.join());
     }
     result.map_err(|error: io::Error| {
-        io::Error::other(format!(
-            "{count} threads are needed: {error}: raise the limit of processes, which is pids.max \
-             of the container, the kubelet's podPidsLimit, or ulimit -u of the user"
-        ))
+        io::Error::other(format!("{count} threads are needed: {error}: {MORE_PROCESSES}"))
     })
 }
 

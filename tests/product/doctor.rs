@@ -174,6 +174,19 @@ fn a_proc_that_shows_other_processes_or_none_is_a_failure() {
 }
 
 #[test]
+fn a_start_without_devices_names_them() {
+    if !rustix::process::geteuid().is_root() {
+        skip("only root mounts");
+        return;
+    }
+    let place = Place::new("sh");
+    let mut none = mounted(&place, "-t tmpfs none /dev");
+    let output = none.args(["serve", "--isolation", "uid", "--plugins-dir", "plugins.d"]).output();
+    let told = String::from_utf8(output.unwrap().stderr).unwrap();
+    assert!(told.contains("cannot open /dev/null: No such file or directory"), "{told}");
+}
+
+#[test]
 fn a_volume_without_a_size_is_memory_and_as_large_as_it() {
     if !rustix::process::geteuid().is_root() {
         skip("only root mounts");

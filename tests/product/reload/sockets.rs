@@ -3,6 +3,7 @@
 use std::{
     fs::{self, Permissions},
     os::unix::{fs::PermissionsExt, net::UnixListener},
+    process::Command,
 };
 
 use rustix::process::Signal;
@@ -207,4 +208,14 @@ fn a_directory_of_sockets_that_was_closed_or_removed_heals() {
         folders.socket("a").exists() && connect(&folders.socket("a")) == Fate::Served
     });
     eventually("readiness", || server.ask("GET", "/readyz").0 == 200);
+}
+
+#[test]
+fn a_umask_that_closes_files_to_their_owner_is_no_obstacle() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 0777; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_cmp-supervisor")]);
+    let _server = folders.start(&mut command);
+    assert_eq!(connect(&folders.socket("a")), Fate::Served);
 }

@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeSet,
+    fs::File,
     io,
     os::{fd::OwnedFd, unix::process::CommandExt},
     path::{self, Path, PathBuf},
@@ -12,9 +13,14 @@ use std::{
 };
 
 use prost::Message;
+use rand::{
+    TryRng,
+    rngs::{SysError, SysRng},
+};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::kernel::no_process::with_remedy;
 use crate::wire::{
     channel,
     message::{self, HomePartOrder, Order, OrderKind, Ready, SpawnerEvent, SpawnerReport},
@@ -101,8 +107,14 @@ pub struct Spawner {
 #[derive(Debug, Error)]
 pub enum NotStarted {
     /// The process could not be started.
-    #[error("cannot start the spawner: {0}")]
+    #[error("cannot start the spawner: {}", with_remedy(.0))]
     Start(#[source] io::Error),
+    /// A device that each process needs cannot be opened.
+    #[error("cannot open {0}: {1}: create it, as each container runtime does")]
+    NoDevice(&'static str, #[source] io::Error),
+    /// There are no random numbers.
+    #[error("cannot get random numbers: {0}: create /dev/urandom, as each container runtime does")]
+    NoRandom(#[source] SysError),
     /// `/proc` cannot be read.
     #[error("cannot read /proc/self: {0}: mount procfs at /proc, as each container runtime does")]
     NoProc(#[source] io::Error),
@@ -152,6 +164,9 @@ pub struct Shortfall {
 /// First argument that starts this program as a spawner.
 pub const SPAWNER: &str = "spawner";
 
+/// The device that standard input and output of the spawner are.
+const NULL: &str = "/dev/null";
+
 impl Spawner {
     /// Starts this program again as a spawner and waits until it is ready.
     ///
@@ -160,6 +175,12 @@ impl Spawner {
         if !cmp_procfs::shows_own().map_err(NotStarted::NoProc)? {
             return Err(NotStarted::ForeignProc);
         }
+        File::options()
+            .write(true)
+            .open(NULL)
+            .map_err(|error| NotStarted::NoDevice(NULL, error))?;
+        // The library panics later.
+        SysRng.try_next_u64().map_err(NotStarted::NoRandom)?;
         let order = order(setup)?;
         let (control, theirs) = channel::packet_pair().map_err(NotStarted::Start)?;
         // `/proc/self/exe` is this program even if its file has been replaced.

@@ -11,6 +11,16 @@ const LIMITS: [(&str, &str); 2] = [
     ("/sys/fs/cgroup/pids/pids.max", "/sys/fs/cgroup/pids/pids.current"),
 ];
 
+/// The remedy for a limit below which nothing starts.
+pub const MORE_PROCESSES: &str = "raise the limit of processes, which is pids.max of the container, \
+                                  the kubelet's podPidsLimit, or ulimit -u of the user";
+
+/// An error, with the remedy if it is that no process or thread could be created.
+#[must_use]
+pub fn with_remedy(error: &io::Error) -> String {
+    if is_limit(error) { format!("{error}: {MORE_PROCESSES}") } else { error.to_string() }
+}
+
 /// Returns true if fork(2) failed because a limit of processes is reached.
 pub(crate) fn is_limit(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::EAGAIN as i32)
@@ -54,5 +64,8 @@ mod tests {
         assert!(too_many(None).contains("pids.max of the container"));
         let error = io::Error::from_raw_os_error(Errno::EAGAIN as i32);
         assert!(reason(&error).contains("--max-processes"));
+        assert!(with_remedy(&error).contains("raise the limit of processes, which is pids.max"));
+        let other = io::Error::from_raw_os_error(Errno::ENOENT as i32);
+        assert_eq!(with_remedy(&other), other.to_string());
     }
 }

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::{cgroup::NoCgroups, root::NoWorkspaceRoot, uid_pool::NoUids};
 use crate::{
-    kernel::{filter::NotInstalled, policy::NoPolicy},
+    kernel::{filter::NotInstalled, no_process::with_remedy, policy::NoPolicy},
     wire::{
         shortage::{Need, Shortage, Unfitness},
         tier::Tier,
@@ -46,7 +46,10 @@ pub(super) enum NotPrepared {
     Hidden,
     #[error(transparent)]
     Root(#[from] NoWorkspaceRoot),
-    #[error("cannot {step}: {error}{advice}", advice = descriptors_advice(.error))]
+    #[error(
+        "cannot {step}: {error}{advice}", error = with_remedy(.error),
+        advice = descriptors_advice(.error)
+    )]
     Step { step: &'static str, error: io::Error },
     #[error("cannot set up namespaces: {0}{advice}", advice = mount_advice(.0))]
     Roots(io::Error),
