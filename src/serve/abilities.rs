@@ -3,6 +3,7 @@
 use cmp_sandbox::{Abilities, Tier, refuses_moves};
 use tracing::{info, warn};
 
+use super::loading::FILTERS_PORTS;
 use crate::{
     event::Event,
     metrics::{Feature, Metrics},
@@ -48,19 +49,22 @@ pub(super) fn log(abilities: &Abilities) {
     if *unlimited {
         warn!("this kernel does not enforce limits of processes: --max-processes has no effect");
     }
-    warn_of_gaps(*tier, *landlock);
+    for gap in gaps(*tier, *landlock) {
+        warn!("{gap}");
+    }
 }
 
-fn warn_of_gaps(tier: Tier, landlock: i32) {
-    if tier != Tier::None && refuses_moves(landlock) {
-        warn!(
-            "this kernel has the first version of Landlock: commands cannot rename or link files to \
-             another directory; Linux 5.19 or newer lets them"
-        );
-    }
+/// The gaps in the protection of a kernel, and what it refuses without need.
+fn gaps(tier: Tier, landlock: i32) -> Vec<&'static str> {
     if tier == Tier::None {
-        warn!("requests are not isolated: all plugins can read each other's files");
+        return vec!["requests are not isolated: all plugins can read each other's files"];
     }
+    let ports = "this kernel cannot limit the ports of commands: those in spec.sandbox.network and \
+                 --network do not hold; Linux 6.7 or newer limits them, or use a NetworkPolicy";
+    let moves = "this kernel has the first version of Landlock: commands cannot rename or link \
+                 files to another directory; Linux 5.19 or newer lets them";
+    let gaps = [(landlock < FILTERS_PORTS, ports), (refuses_moves(landlock), moves)];
+    gaps.into_iter().filter(|(is_there, _)| *is_there).map(|(_, text)| text).collect()
 }
 
 fn warn_of_closed(files: &[String]) {
@@ -70,5 +74,25 @@ fn warn_of_closed(files: &[String]) {
             "requests cannot read a file of the image: give others the right to read it, and to \
              enter the directories above (chmod o+x)"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_kernel_cannot_do_is_told_at_the_start() {
+        for (tier, landlock, expected) in [
+            (Tier::Uid, 7, &[][..]),
+            (Tier::Uid, 2, &["cannot limit the ports"]),
+            (Tier::Uid, 0, &["cannot limit the ports"]),
+            (Tier::Namespaces, 1, &["cannot limit the ports", "rename or link"]),
+            (Tier::None, 1, &["not isolated"]),
+        ] {
+            let gaps = gaps(tier, landlock);
+            assert_eq!(gaps.len(), expected.len(), "{tier} {landlock}: {gaps:?}");
+            assert!(gaps.iter().zip(expected).all(|(gap, words)| gap.contains(words)), "{gaps:?}");
+        }
     }
 }

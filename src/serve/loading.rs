@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// First version of Landlock that covers TCP ports.
-const FILTERS_PORTS: i32 = 4;
+pub(super) const FILTERS_PORTS: i32 = 4;
 
 /// Leases of a setup that only answers questions.
 const NO_LEASES: u32 = 0;

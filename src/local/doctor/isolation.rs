@@ -22,11 +22,10 @@ use crate::{
 };
 
 /// Landlock ABI versions, and the protection that each adds.
-const LANDLOCK: [(i32, &str); 4] = [
+const LANDLOCK: [(i32, &str); 3] = [
     (4, "TCP ports (Linux 6.7)"),
     (6, "signals and abstract sockets (Linux 6.12)"),
     (9, "sockets by their paths (Linux 7.1)"),
-    (10, "UDP ports (Linux 7.2)"),
 ];
 
 /// Result of testing all tiers.
