@@ -35,7 +35,7 @@ const STEPS: [(i64, Option<u32>, &str); 6] = [
     // The supervisor tests with the same call that Landlock is available.
     (libc::SYS_landlock_restrict_self, None, "the kernel has no Landlock"),
     (libc::SYS_landlock_add_rule, None, "restrict files"),
-    (libc::SYS_close_range, None, "close descriptors"),
+    (libc::SYS_close_range, None, "close_range(2) fails"),
     (libc::SYS_setsid, None, "create a session"),
     (libc::SYS_prctl, Some(1), "set the parent death signal"),
     (libc::SYS_fchdir, None, "enter the workspace"),

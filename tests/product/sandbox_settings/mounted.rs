@@ -45,6 +45,25 @@ impl Drop for Volume {
     }
 }
 
+/// A file of a volume that is mounted in another one, as by `subPath`, must not be covered.
+#[test]
+fn a_file_that_is_mounted_within_a_listed_directory_is_read() {
+    for tier in tiers() {
+        let bench = Bench::new("", "true");
+        let data = bench.path("data");
+        fs::create_dir(&data).unwrap();
+        let Some(_mounted) = Volume::new(&data) else { return };
+        let (inner, source) = (data.join("inner"), bench.path("source"));
+        fs::write(&inner, "below").unwrap();
+        fs::write(&source, "mounted").unwrap();
+        let bound = Command::new("mount").arg("--bind").args([&source, &inner]).status();
+        assert!(bound.unwrap().success());
+        let read = format!("echo 'kind: A'; echo \"data: $(cat {})\"", inner.display());
+        bench.add("tried", &format!("  sandbox: {{read: [{}]}}", data.display()), &read);
+        assert_eq!(bench.render(tier, &[]).value("data"), "mounted", "{tier}");
+    }
+}
+
 #[test]
 fn a_volume_below_a_listed_path_can_be_read() {
     for tier in tiers() {

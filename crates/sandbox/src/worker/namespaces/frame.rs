@@ -131,8 +131,7 @@ impl Roots {
         self.separate()?;
         // The kernel refuses to mount a file that was removed since it was opened, so these
         // do not wait for the image. Many of these paths are below `/tmp`.
-        let (files, further): (Vec<_>, Vec<_>) =
-            further.into_iter().partition(|(_, part)| part.is_file());
+        let (files, further) = files_first(further);
         if let Err(error) = fill(files.into_iter().chain(image).chain(further)) {
             // For another attempt.
             chdir("/")?;
@@ -240,4 +239,16 @@ fn devices(dev: &Path) -> io::Result<()> {
         symlink(target, dev.join(name))?;
     }
     fs::create_dir_all(dev.join("shm"))
+}
+/// A path of the new root, and what is there.
+type Placed = (PathBuf, Part);
+
+/// Separates files from other parts, except files that are mounted within one of those: it
+/// would cover them.
+fn files_first(parts: Vec<Placed>) -> (Vec<Placed>, Vec<Placed>) {
+    let is_other = |(_, part): &&Placed| !part.is_file();
+    let others: Vec<PathBuf> =
+        parts.iter().filter(is_other).map(|(path, _)| path.clone()).collect();
+    let is_within = |path: &PathBuf| others.iter().any(|outer| path.starts_with(outer));
+    parts.into_iter().partition(|(path, part)| part.is_file() && !is_within(path))
 }
