@@ -1,4 +1,4 @@
-//! Ends connections of clients that make no call, if others wait for their room.
+//! Ends connections of clients that make no call, when there is no room for more.
 
 use std::{
     pin::{Pin, pin},
@@ -74,7 +74,7 @@ fn warn_of(warning_pause: &WarningPause) {
         warn!(
             limit = ?FIRST_CALL,
             "a client has connected to a plugin's socket and made no call: its connection is closed, \
-             because others wait for room"
+             because there is no room for more"
         );
     }
 }

@@ -25,6 +25,9 @@ use crate::{
     waiting::eventually,
 };
 
+/// Most versions of a volume: those of some minutes.
+const MOST: u32 = 20_000;
+
 /// A bench whose plugin may read one of the two files of a volume, and the volume.
 fn bench(script: &str) -> (Bench, FakeKubelet) {
     let bench = Bench::new("", "true");
@@ -109,9 +112,9 @@ fn a_command_that_misses_a_replaced_file_learns_the_reason() {
             request.join().unwrap()
         });
         let volume = bench.path("data");
+        let volume = volume.display();
         let expected = format!(
-            "{} was replaced while the command ran: name its directory in spec.sandbox.read",
-            volume.display()
+            "{volume} was replaced while the command ran: name {volume} itself in spec.sandbox.read"
         );
         assert!(
             rendered.error().contains(&expected),
@@ -140,7 +143,8 @@ fn changes_beside_definitions_fail_no_request_in_namespaces() {
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            for number in 1.. {
+            // Bounded, because it ends after a failed request, too.
+            for number in 1..MOST {
                 kubelet.publish(files(number));
                 thread::sleep(Duration::from_millis(10));
                 if is_done.load(Ordering::Relaxed) {

@@ -1,6 +1,6 @@
 //! Files of volumes that the kubelet replaced while a command ran.
 
-use std::path::Path;
+use std::{ffi::OsStr, fs, path::Path};
 
 use cmp_sandbox::Bounds;
 
@@ -20,18 +20,31 @@ impl Reach {
         began: Beginning,
     ) -> Option<Advice> {
         let readable = self.readable.as_ref()?;
-        let (Denial::Path(text) | Denial::Absent(text)) = denial else { return None };
+        let Denial::Path(text) = denial else { return None };
+        // In namespaces, a request keeps the version of its start.
+        if self.hides_closed {
+            return None;
+        }
         let path = Path::new(text);
         let is_script = readable.is_beside_definitions(path);
-        if !is_script && bounds.readable().all(|named| named != path) {
+        let is_named =
+            |named: &Path| named == path || path.starts_with(named) && is_versioned(named);
+        if !is_script && !bounds.readable().any(is_named) {
             return None;
         }
         let volume = began.replaced(path)?.display();
         let remedy = if is_script {
-            "mount scripts as a volume of their own, where new files can be read at once"
+            "mount scripts as a volume of their own, where new files can be read at once".to_owned()
         } else {
-            "name its directory in spec.sandbox.read, whose rule covers new files"
+            format!("name {volume} itself in spec.sandbox.read: its rule covers new files")
         };
         Some(Advice::only(format!("{volume} was replaced while the command ran: {remedy}")))
     }
+}
+
+/// True for a file or directory that the kubelet replaces with its volume: its link leads
+/// through a directory such as `..2026_11_28_20_00_00.1`.
+fn is_versioned(named: &Path) -> bool {
+    let is_version = |part: &OsStr| part.as_encoded_bytes().starts_with(b"..");
+    fs::canonicalize(named).is_ok_and(|real| real.iter().any(is_version))
 }
