@@ -1,6 +1,7 @@
 //! Volumes whose files the kubelet replaced while a command ran.
 
 use std::{
+    ffi::OsStr,
     fs,
     os::unix::fs::MetadataExt,
     path::Path,
@@ -32,6 +33,13 @@ impl Beginning {
         let (volume, changed) = above.find_map(|top| Some((top, changed(top)?)))?;
         (changed + TICK >= self.0).then_some(volume)
     }
+}
+
+/// True for a file or directory that the kubelet replaces with its volume: its link leads
+/// through a directory such as `..2026_11_28_20_00_00.1`.
+pub(crate) fn is_versioned(path: &Path) -> bool {
+    let is_version = |part: &OsStr| part.as_encoded_bytes().starts_with(b"..");
+    fs::canonicalize(path).is_ok_and(|real| real.iter().any(is_version))
 }
 
 /// The time at which the files of a volume were replaced last.

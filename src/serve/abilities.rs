@@ -1,6 +1,6 @@
 //! The sandbox's abilities, in the log, in metrics and for `render`.
 
-use cmp_sandbox::{Abilities, Tier, refuses_moves};
+use cmp_sandbox::{Abilities, Tier, refuses_moves, refuses_truncation};
 use tracing::{info, warn};
 
 use super::loading::FILTERS_PORTS;
@@ -63,7 +63,13 @@ fn gaps(tier: Tier, landlock: i32) -> Vec<&'static str> {
                  --network do not hold; Linux 6.7 or newer limits them, or use a NetworkPolicy";
     let moves = "this kernel has the first version of Landlock: commands cannot rename or link \
                  files to another directory; Linux 5.19 or newer lets them";
-    let gaps = [(landlock < FILTERS_PORTS, ports), (refuses_moves(landlock), moves)];
+    let truncation = "this kernel's Landlock has no right for truncation: truncate(2) fails, and \
+                      openat2(2) does; Linux 6.2 or newer lets commands use them";
+    let gaps = [
+        (landlock < FILTERS_PORTS, ports),
+        (refuses_moves(landlock), moves),
+        (tier == Tier::Uid && refuses_truncation(landlock), truncation),
+    ];
     gaps.into_iter().filter(|(is_there, _)| *is_there).map(|(_, text)| text).collect()
 }
 
@@ -85,7 +91,8 @@ mod tests {
     fn what_a_kernel_cannot_do_is_told_at_the_start() {
         for (tier, landlock, expected) in [
             (Tier::Uid, 7, &[][..]),
-            (Tier::Uid, 2, &["cannot limit the ports"]),
+            (Tier::Uid, 3, &["cannot limit the ports"]),
+            (Tier::Uid, 2, &["cannot limit the ports", "truncate(2) fails"]),
             (Tier::Uid, 0, &["cannot limit the ports"]),
             (Tier::Namespaces, 1, &["cannot limit the ports", "rename or link"]),
             (Tier::None, 1, &["not isolated"]),

@@ -19,6 +19,10 @@ use crate::{
     waiting::eventually,
 };
 
+/// A container in which a user has limits of its own.
+const CONTAINER: [&str; 6] =
+    ["--user", "--map-root-user", "--pid", "--mount-proc", "--kill-child", "--fork"];
+
 /// Takes all inotify instances in its own user namespace, starts the program,
 /// and releases the instances when it reads a line.
 const SCRIPT: &str = "
@@ -31,10 +35,8 @@ wait
 ";
 
 fn has_namespaces() -> bool {
-    let mut unshare = Command::new("unshare");
-    let made =
-        unshare.args(["--user", "--map-root-user", "--pid", "--kill-child", "--fork"]).arg("true");
-    made.output().is_ok_and(|output| output.status.success())
+    let made = Command::new("unshare").args(CONTAINER).arg("true").output();
+    made.is_ok_and(|output| output.status.success())
 }
 
 #[test]
@@ -46,12 +48,7 @@ fn without_inotify_changes_are_found_by_polling() {
     let folders = Folders::new();
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));
     let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "--pid", "--kill-child", "--fork"]).args([
-        "sh",
-        "-c",
-        SCRIPT,
-        env!("CARGO_BIN_EXE_cmp-supervisor"),
-    ]);
+    command.args(CONTAINER).args(["sh", "-c", SCRIPT, env!("CARGO_BIN_EXE_cmp-supervisor")]);
     let mut server = folders.start(&mut command);
     let page = || server.ask("GET", "/metrics").1;
     eventually("what is not watched", || page().contains("argocd_cmp_config_watching 0"));

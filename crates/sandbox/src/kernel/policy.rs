@@ -228,6 +228,13 @@ pub fn refuses_moves(landlock: i32) -> bool {
     landlock == ABI::V1 as i32
 }
 
+/// True if this version of Landlock has no right for truncation, so that the sandbox refuses
+/// it in tier `uid`. 0 is no Landlock.
+#[must_use]
+pub fn refuses_truncation(landlock: i32) -> bool {
+    (ABI::V1 as i32..ABI::V3 as i32).contains(&landlock)
+}
+
 /// The paths that do not lie below another one of them. A rule for a directory covers
 /// everything below it.
 fn outermost(paths: &[PathBuf]) -> Vec<PathBuf> {

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 /// First version of Landlock that covers truncating a file (Linux 6.2). With an older
 /// one, a member could empty files that the group may write.
-pub(super) const TRUNCATION: i32 = 3;
+const TRUNCATION: i32 = 3;
 
 /// Groups that requests may get.
 #[derive(Clone, Debug, Default)]

@@ -21,8 +21,8 @@ use nix::{
 use rustix::process::getgroups;
 
 use super::{
-    Channels, HOME, JobError, REPOSITORY, TEMPORARY, Tenant, WorkerContext, groups,
-    read_paths::ReadPath, step,
+    Channels, HOME, JobError, REPOSITORY, TEMPORARY, Tenant, WorkerContext, read_paths::ReadPath,
+    step,
 };
 use crate::{
     kernel::{
@@ -31,7 +31,7 @@ use crate::{
         limits::{self, ProcessLimits},
         oom,
         parent::end_with,
-        policy::{ExtraAccess, restrict_changes},
+        policy::{ExtraAccess, refuses_truncation, restrict_changes},
         privilege::{change_user, drop_capabilities},
     },
     wire::{message::JobKind, plan::Plan, shared::SharedCaches, tier::Tier},
@@ -119,9 +119,8 @@ impl Confined {
         // The spawner blocks signals; programs expect none to be blocked.
         SigSet::all().thread_unblock().map_err(step("unblock signals"))?;
         let (has_policy, is_filtered) = (context.policy.is_some(), context.tier != Tier::None);
-        let lacks_truncation = context.tier == Tier::Uid
-            && has_policy
-            && context.pod_groups.landlock < groups::TRUNCATION;
+        let lacks_truncation =
+            context.tier == Tier::Uid && refuses_truncation(context.pod_groups.landlock);
         Ok(Self { workspace, has_policy, is_filtered, lacks_truncation, writable: extra.write })
     }
 

@@ -1,12 +1,12 @@
 //! Files of volumes that the kubelet replaced while a command ran.
 
-use std::{ffi::OsStr, fs, path::Path};
+use std::path::Path;
 
 use cmp_sandbox::Bounds;
 
 use super::Reach;
 use crate::{
-    programs::replaced::Beginning,
+    programs::replaced::{Beginning, is_versioned},
     request::hint::{advice::Advice, denial::Denial},
 };
 
@@ -40,11 +40,4 @@ impl Reach {
         };
         Some(Advice::only(format!("{volume} was replaced while the command ran: {remedy}")))
     }
-}
-
-/// True for a file or directory that the kubelet replaces with its volume: its link leads
-/// through a directory such as `..2026_11_28_20_00_00.1`.
-fn is_versioned(named: &Path) -> bool {
-    let is_version = |part: &OsStr| part.as_encoded_bytes().starts_with(b"..");
-    fs::canonicalize(named).is_ok_and(|real| real.iter().any(is_version))
 }

@@ -13,7 +13,7 @@ pub(super) enum Action {
 }
 
 impl Action {
-    fn code(self) -> u32 {
+    pub(super) fn code(self) -> u32 {
         match self {
             Self::Allow => 0x7fff_0000,
             Self::Fail(errno) => 0x0005_0000 | u32::from(errno),
@@ -168,6 +168,10 @@ pub(super) mod tests {
                     continue;
                 }
                 RETURN => return k,
+                AND => {
+                    value &= k;
+                    continue;
+                }
                 0x05 => {
                     at += k as usize;
                     continue;

@@ -95,7 +95,11 @@ pub(super) fn truncation() -> Vec<CallRule> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{ARCHITECTURE, TenantUid, assemble::tests::run, program},
+        super::{
+            ARCHITECTURE, TenantUid, X32,
+            assemble::{assemble, tests::run},
+            program,
+        },
         *,
     };
 
@@ -104,8 +108,11 @@ mod tests {
 
     fn result(call: libc::c_long, argument: u32) -> u32 {
         let arguments = [3, argument, 0, 0, 0, 0];
-        let call = u32::try_from(call).unwrap();
-        run(&program(TenantUid::Own), call, arguments, ARCHITECTURE)
+        run(&program(TenantUid::Own), number(call), arguments, ARCHITECTURE)
+    }
+
+    fn number(call: libc::c_long) -> u32 {
+        u32::try_from(call).unwrap()
     }
 
     #[test]
@@ -126,5 +133,24 @@ mod tests {
         // Also zero and unshare beyond the size, insert, and combinations that no kernel knows.
         let refused = [1, 0x11, 0x41, 0x20, 0x13, 0x21];
         assert_eq!(refused.map(|mode| result(libc::SYS_fallocate, mode)), [REFUSED; 6]);
+    }
+
+    #[test]
+    fn no_file_is_emptied_without_the_right_to_write_to_it() {
+        let program = assemble(truncation(), ARCHITECTURE, X32);
+        let flags = [libc::O_RDONLY, libc::O_WRONLY, libc::O_RDWR, libc::O_ACCMODE];
+        let opened = |more: i32| {
+            flags.map(|access| {
+                let flags = (access | more | libc::O_CREAT | libc::O_CLOEXEC).unsigned_abs();
+                run(&program, number(libc::SYS_openat), [0, 0, flags, 0, 0, 0], ARCHITECTURE)
+            })
+        };
+        assert_eq!(opened(0), [ALLOWED; 4]);
+        let denied = EACCES.code();
+        assert_eq!(opened(libc::O_TRUNC), [denied, ALLOWED, ALLOWED, denied]);
+        let other = |call| run(&program, number(call), [0; 6], ARCHITECTURE);
+        assert_eq!(other(libc::SYS_truncate), denied);
+        assert_eq!(other(libc::SYS_openat2), Action::Fail(ENOSYS).code());
+        assert_eq!(other(libc::SYS_ftruncate), ALLOWED);
     }
 }
