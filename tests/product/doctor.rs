@@ -155,6 +155,13 @@ fn a_read_only_mount_is_a_failure_whatever_its_mode() {
     assert_eq!(output.status.code(), Some(UNHEALTHY));
 }
 
+/// The errors of a server that finds this directory empty.
+fn serve_without(place: &Place, directory: &str) -> String {
+    let mut command = mounted(place, &format!("-t tmpfs none {directory}"));
+    command.args(["serve", "--isolation", "uid", "--plugins-dir", "plugins.d"]);
+    String::from_utf8(command.output().unwrap().stderr).unwrap()
+}
+
 #[test]
 fn a_proc_that_shows_other_processes_or_none_is_a_failure() {
     if !rustix::process::geteuid().is_root() {
@@ -167,9 +174,7 @@ fn a_proc_that_shows_other_processes_or_none_is_a_failure() {
     let output = place.examine_with(foreign, "uid");
     assert!(has(&findings(&output), "failure", "of another PID namespace"), "{output:?}");
 
-    let mut none = mounted(&place, "-t tmpfs none /proc");
-    let output = none.args(["serve", "--isolation", "uid", "--plugins-dir", "plugins.d"]).output();
-    let told = String::from_utf8(output.unwrap().stderr).unwrap();
+    let told = serve_without(&place, "/proc");
     assert!(told.contains("mount procfs at /proc"), "{told}");
 }
 
@@ -180,9 +185,7 @@ fn a_start_without_devices_names_them() {
         return;
     }
     let place = Place::new("sh");
-    let mut none = mounted(&place, "-t tmpfs none /dev");
-    let output = none.args(["serve", "--isolation", "uid", "--plugins-dir", "plugins.d"]).output();
-    let told = String::from_utf8(output.unwrap().stderr).unwrap();
+    let told = serve_without(&place, "/dev");
     assert!(told.contains("cannot open /dev/null: No such file or directory"), "{told}");
 }
 

@@ -137,24 +137,18 @@ fn an_object_keeps_other_values() {
 }
 
 #[test]
-fn a_version_in_another_case_is_part_of_the_plugin_s_name() {
-    let text = object(RELEASE).replacen("allowConcurrency: true", "Version: v1.0", 1);
-    let result = migrated(&[], &text);
-    let expected = json!({"create": false, "plugins": {}});
-    assert_eq!(result.documents[0].pointer("/spec/values/configs/cmp"), Some(&expected));
-    let map = result.documents[0].pointer("/spec/values/extraObjects/0/data").unwrap();
-    assert!(map.get("avp-kustomize-v1.0.yaml").is_some(), "{map}");
-}
-
-#[test]
-fn the_last_of_two_versions_names_the_plugin() {
-    let versions = "Version: v2\n              version: ''";
-    let text = object(RELEASE).replacen("allowConcurrency: true", versions, 1);
-    let result = migrated(&[], &text);
-    let expected = json!({"create": false, "plugins": {}});
-    assert_eq!(result.documents[0].pointer("/spec/values/configs/cmp"), Some(&expected));
-    let map = result.documents[0].pointer("/spec/values/extraObjects/0/data").unwrap();
-    assert!(map.get("avp-kustomize.yaml").is_some(), "{map}");
+fn the_last_version_in_any_case_is_part_of_the_plugin_s_name() {
+    for (version, file) in [
+        ("Version: v1.0", "avp-kustomize-v1.0.yaml"),
+        ("Version: v2\n              version: ''", "avp-kustomize.yaml"),
+    ] {
+        let text = object(RELEASE).replacen("allowConcurrency: true", version, 1);
+        let result = migrated(&[], &text);
+        let expected = json!({"create": false, "plugins": {}});
+        assert_eq!(result.documents[0].pointer("/spec/values/configs/cmp"), Some(&expected));
+        let map = result.documents[0].pointer("/spec/values/extraObjects/0/data").unwrap();
+        assert!(map.get(file).is_some(), "{map}");
+    }
 }
 
 #[test]
