@@ -1,6 +1,6 @@
 //! A client's connection, which keeps its first definition.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, pin::Pin, sync::Arc};
 
 use http::{Request, Response};
 use hyper::{rt::Executor, server::conn::http2, service::service_fn};
@@ -15,7 +15,7 @@ use super::{
     authority::Repaired,
     call::Definitions,
     encoded,
-    first_call::FirstCall,
+    first_call::{FirstCall, warn_of},
     open_calls::{OpenCall, OpenCalls},
     room::Room,
     service::{Common, PluginService},
@@ -46,6 +46,7 @@ pub(super) struct Server {
     http: http2::Builder<Tasks>,
     common: Common,
     open_calls: OpenCalls,
+    plugin: PluginName,
     /// The last warning of clients that make no call.
     silent: WarningPause,
 }
@@ -59,10 +60,10 @@ impl Server {
             membership: Arc::new(common.pipeline.admission.join(plugin)),
             metrics: common.metrics.plugin(plugin.as_str()),
         };
-        let plugin = ConfigManagementPluginServiceServer::new(service)
+        let service = ConfigManagementPluginServiceServer::new(service)
             .max_decoding_message_size(limit)
             .max_encoding_message_size(limit);
-        let routes = services.add_service(plugin).prepare();
+        let routes = services.add_service(service).prepare();
         let mut http = http2::Builder::new(Tasks(common.connections.clone()));
         http.timer(TokioTimer::new())
             .initial_connection_window_size(CONNECTION_WINDOW)
@@ -73,6 +74,7 @@ impl Server {
             http,
             common: common.clone(),
             open_calls: common.open_calls.of_plugin(),
+            plugin: plugin.clone(),
             silent: WarningPause::default(),
         }
     }
@@ -104,15 +106,18 @@ impl Server {
         let connection = http.serve_connection(TokioIo::new(Repaired::new(stream)), service);
         // At once: otherwise more clients are accepted before this task runs.
         let (room, place) = (room.clone(), room.try_enter());
-        let silent = self.silent.clone();
+        let (plugin, silent) = (self.plugin.clone(), self.silent.clone());
         connections.spawn(async move {
             let _lent = lent;
             let _place = match place {
                 Some(place) => place,
                 None => room.enter().await,
             };
-            let shut_down = http2::Connection::graceful_shutdown;
-            if let Some(Err(error)) = first.follow(connection, shut_down, (&room, &silent)).await {
+            let shut_down = |connection: Pin<&mut http2::Connection<_, _, _>>| {
+                warn_of(&plugin, &silent);
+                connection.graceful_shutdown();
+            };
+            if let Some(Err(error)) = first.follow(connection, &room, shut_down).await {
                 debug!(%error, "a connection ended early");
             }
         });

@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use super::{room::Room, warning_pause::WarningPause};
+use crate::plugin::PluginName;
 
 /// Time until the first call of a connection for which it is never ended. Argo CD makes it
 /// at once, but a client that was stopped meanwhile waits for the connection without a limit.
@@ -41,8 +42,8 @@ impl FirstCall {
     pub(super) async fn follow<C: Future>(
         &self,
         connection: C,
+        room: &Room,
         shut_down: impl Fn(Pin<&mut C>),
-        (room, warning_pause): (&Room, &WarningPause),
     ) -> Option<C::Output> {
         let mut connection = pin!(connection);
         let (mut time, mut is_ending) = (FIRST_CALL, false);
@@ -61,7 +62,6 @@ impl FirstCall {
             }
             time = PAUSE;
             if !room.has_free() {
-                warn_of(warning_pause);
                 shut_down(connection.as_mut());
                 is_ending = true;
             }
@@ -69,9 +69,11 @@ impl FirstCall {
     }
 }
 
-fn warn_of(warning_pause: &WarningPause) {
+/// Tells that such a connection of a plugin is closed.
+pub(super) fn warn_of(plugin: &PluginName, warning_pause: &WarningPause) {
     if warning_pause.is_over() {
         warn!(
+            plugin = plugin.as_str(),
             limit = ?FIRST_CALL,
             "a client has connected to a plugin's socket and made no call: its connection is closed, \
              because there is no room for more"
@@ -117,9 +119,7 @@ mod tests {
         let room = Room::new(&Share::new(if is_full { 1 } else { 2 }, ""), Metrics::new());
         TaskTracker::new().spawn(async move {
             let _place = room.try_enter();
-            let pause = WarningPause::default();
-            let shut_down = http2::Connection::graceful_shutdown;
-            first.follow(connection, shut_down, (&room, &pause)).await
+            first.follow(connection, &room, http2::Connection::graceful_shutdown).await
         });
         theirs
     }
