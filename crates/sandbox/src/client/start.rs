@@ -20,14 +20,16 @@ use rand::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::kernel::no_process::with_remedy;
-use crate::wire::{
-    channel,
-    message::{self, HomePartOrder, Order, OrderKind, Ready, SpawnerEvent, SpawnerReport},
-    shortage::{Need, Shortage, Unfitness},
-    skeleton::{HomePart, Skeleton},
-    tier::{Demand, Tier},
-    transient::persist,
+use crate::{
+    kernel::no_process::with_remedy,
+    wire::{
+        channel,
+        message::{self, HomePartOrder, Order, OrderKind, Ready, SpawnerEvent, SpawnerReport},
+        shortage::{Need, Shortage, Unfitness},
+        skeleton::{HomePart, Skeleton},
+        tier::{Demand, Tier},
+        transient::persist,
+    },
 };
 
 /// Configuration of the spawner.

@@ -240,6 +240,7 @@ fn devices(dev: &Path) -> io::Result<()> {
     }
     fs::create_dir_all(dev.join("shm"))
 }
+
 /// A path of the new root, and what is there.
 type Placed = (PathBuf, Part);
 
