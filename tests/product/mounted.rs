@@ -8,6 +8,8 @@ use std::{
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
+use crate::waiting::retry;
+
 /// A directory in memory, which is unmounted when this value is dropped.
 pub(crate) struct InMemory<'p>(&'p Path);
 
@@ -17,10 +19,12 @@ impl<'p> InMemory<'p> {
         Self(path)
     }
 
+    /// Waits for writes under way: the kernel closes no mount that is written to (`EBUSY`).
+    #[track_caller]
     pub(crate) fn become_writable(&self, is_writable: bool) {
         let remount = MsFlags::MS_BIND | MsFlags::MS_REMOUNT;
         let flags = if is_writable { remount } else { remount | MsFlags::MS_RDONLY };
-        mount(None::<&str>, self.0, None::<&str>, flags, None::<&str>).unwrap();
+        retry(|| mount(None::<&str>, self.0, None::<&str>, flags, None::<&str>));
     }
 }
 
