@@ -17,22 +17,11 @@ const MAX_DEPTH: usize = 16;
 /// The kernel's time of a change is the one of its last tick.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The time at which a command began.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Beginning(SystemTime);
-
-impl Beginning {
-    /// The beginning of what has taken this long.
-    pub(crate) fn of(took: Duration) -> Option<Self> {
-        SystemTime::now().checked_sub(took).map(Self)
-    }
-
-    /// The volume with a file, if its files were replaced since then.
-    pub(crate) fn replaced(self, path: &Path) -> Option<&Path> {
-        let mut above = path.ancestors().skip(1).take(MAX_DEPTH);
-        let (volume, changed) = above.find_map(|top| Some((top, changed(top)?)))?;
-        (changed + TICK >= self.0).then_some(volume)
-    }
+/// The volume with a file, if its files were replaced since then.
+pub(crate) fn replaced_since(path: &Path, then: SystemTime) -> Option<&Path> {
+    let mut above = path.ancestors().skip(1).take(MAX_DEPTH);
+    let (volume, changed) = above.find_map(|top| Some((top, changed(top)?)))?;
+    (changed + TICK >= then).then_some(volume)
 }
 
 /// True for a file or directory that the kubelet replaces with its volume: its link leads
@@ -59,13 +48,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let [file, later] =
             ["sub/file", "file"].map(|name| directory.path().join("volume").join(name));
-        let began = Beginning::of(Duration::from_mins(1)).unwrap();
-        assert_eq!(began.replaced(&file), None, "no volume");
+        let (now, minute) = (SystemTime::now(), Duration::from_mins(1));
+        assert_eq!(replaced_since(&file, now - minute), None, "no volume");
         let volume = directory.path().join("volume");
         fs::create_dir(&volume).unwrap();
         std::os::unix::fs::symlink("..1", volume.join(CURRENT)).unwrap();
-        assert_eq!(began.replaced(&file), Some(&*volume));
-        let future = Beginning(SystemTime::now() + Duration::from_mins(1));
-        assert_eq!(future.replaced(&later), None, "it was replaced before");
+        assert_eq!(replaced_since(&file, now), Some(&*volume));
+        assert_eq!(replaced_since(&later, now + minute), None, "it was replaced before");
     }
 }

@@ -1,9 +1,6 @@
 //! A request's repository on disk, and the commands that run in it.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use cmp_sandbox::{Command, ExceededLimit, NotRun, Output, Room, Termination};
@@ -191,7 +188,7 @@ impl Workspace {
         let Ended { line, output, killed, .. } = ended;
         let said = ended.said(context);
         let text = said.all();
-        let refusal = self.refusal(&text, output.took).await;
+        let refusal = self.refusal(&text, output).await;
         let oom = defaults.oom.since(*killed);
         let hint = Hint::of_end(&Facts {
             plugin: &context.plugin,
@@ -219,7 +216,7 @@ impl Workspace {
         if said.is_empty() {
             return;
         }
-        let refusal = self.refusal(&said.all(), ended.output.took);
+        let refusal = self.refusal(&said.all(), &ended.output);
         let warning = async {
             if let Some(refusal) = refusal.await {
                 warn!(
@@ -235,10 +232,10 @@ impl Workspace {
     fn refusal(
         &self,
         text: &str,
-        took: Duration,
+        output: &Output,
     ) -> impl Future<Output = Option<String>> + Send + use<> {
         let Checkout { lease, defaults, .. } = &self.checkout;
-        defaults.reach.refusal_in_time((lease.bounds(), took), text, &defaults.named)
+        defaults.reach.refusal_in_time((lease.bounds(), output.ordered), text, &defaults.named)
     }
 
     /// Records the resources that a command used.

@@ -6,7 +6,7 @@ mod replaced;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use cmp_sandbox::{Attempt, Bounds, Closing, Network, Readable, Refusal, home_above};
@@ -17,10 +17,7 @@ use super::{
     denial::{Denial, denials},
     tier::UNIX_SOCKETS,
 };
-use crate::{
-    programs::{closed, replaced::Beginning},
-    volume::FileThread,
-};
+use crate::{programs::closed, volume::FileThread};
 
 /// Directories for temporary files, which the sandbox replaces.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -70,24 +67,23 @@ impl Reach {
         certain.or_else(|| self.first_path(bounds, &denials, None))
     }
 
-    /// Like [`Self::refusal`] for a command that ran this long, with paths from a thread, because a command can name a path
-    /// whose storage does not answer. There is no sentence then, and none about other paths
+    /// Like [`Self::refusal`] for a command whose worker was ordered at this time, with paths
+    /// from a thread, because a command can name a path whose storage does not answer. There is no sentence then, and none about other paths
     /// meanwhile.
     pub(in crate::request) fn refusal_in_time(
         self: &Arc<Self>,
-        (bounds, took): (&Bounds, Duration),
+        (bounds, ordered): (&Bounds, Option<SystemTime>),
         text: &str,
         thread: &FileThread,
     ) -> impl Future<Output = Option<String>> + Send + use<> {
         let denials = denials(text);
         let certain = self.first_port(bounds, &denials).or_else(|| self.move_refused(text));
         let is_answered = certain.is_some() || denials.is_empty();
-        let began = Beginning::of(took);
         let look = (!is_answered).then(|| (Arc::clone(self), bounds.clone(), thread.clone()));
         async move {
             let Some((reach, bounds, thread)) = look else { return certain };
             thread
-                .run_after(TURN, move || reach.first_path(&bounds, &denials, began))
+                .run_after(TURN, move || reach.first_path(&bounds, &denials, ordered))
                 .await
                 .ok()
                 .flatten()
@@ -110,11 +106,11 @@ impl Reach {
         &self,
         bounds: &Bounds,
         denials: &[Denial],
-        began: Option<Beginning>,
+        ordered: Option<SystemTime>,
     ) -> Option<String> {
         let mut shared = denials.iter().filter(|denial| !self.is_private(bounds, denial));
         let advice = shared.find_map(|denial| {
-            let replaced = began.and_then(|began| self.replaced(bounds, denial, began));
+            let replaced = ordered.and_then(|ordered| self.replaced(bounds, denial, ordered));
             replaced.or_else(|| self.path(bounds, denial))
         });
         advice.map(|advice| advice.text)

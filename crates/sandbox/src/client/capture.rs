@@ -221,6 +221,7 @@ impl Capture {
             stderr: Box::new(self.said.finish()),
             termination: stopped.or(own).unwrap_or(Termination::Deadline),
             took,
+            ordered: None,
             usage: self.ended.as_ref().map(|ended| Usage::since(self.before, ended.used)),
             observed: Observed::default(),
         }

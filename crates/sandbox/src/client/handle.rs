@@ -8,6 +8,7 @@ use std::{
         unix::process::ExitStatusExt,
     },
     process::ExitStatus,
+    time::SystemTime,
 };
 
 use bytes::{Buf, BytesMut};
@@ -73,6 +74,8 @@ impl Unconfined {
 /// A worker, its socket and its exit status.
 #[derive(Debug)]
 pub(super) struct WorkerHandle {
+    /// Time at which it was ordered.
+    pub(super) ordered: SystemTime,
     socket: Socket,
     ended: oneshot::Receiver<Result<Exited, Unconfined>>,
     /// Bytes received that are not a complete reply yet.
@@ -134,6 +137,7 @@ impl WorkerHandle {
         let (told, ended) = oneshot::channel();
         let descriptors = [theirs].into_iter().chain(source).collect();
         let worker = Self {
+            ordered: SystemTime::now(),
             socket,
             ended,
             buffer: BytesMut::new(),

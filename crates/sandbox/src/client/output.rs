@@ -1,6 +1,6 @@
 //! The result of a command.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nix::sys::signal::Signal;
 
@@ -19,6 +19,9 @@ pub struct Output {
     /// Time from the end of the archive, or from the order if it had ended before, until
     /// the command's end.
     pub took: Duration,
+    /// Time at which its worker was ordered, which decides what it may read; `None` if it did
+    /// not start.
+    pub ordered: Option<SystemTime>,
     /// Usage; `None` if the command had not ended yet.
     pub usage: Option<Usage>,
     /// Accesses that the kernel refused, if commands are observed.
@@ -30,7 +33,7 @@ impl Output {
     pub(super) fn before_start(termination: Termination, took: Duration) -> Self {
         let (stdout, stderr) = (Vec::new(), Box::default());
         let observed = Observed::default();
-        Self { stdout, stderr, termination, took, usage: None, observed }
+        Self { stdout, stderr, termination, took, ordered: None, usage: None, observed }
     }
 }
 

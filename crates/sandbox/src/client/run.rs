@@ -179,6 +179,7 @@ impl Lease {
             Some(_) => self.ask_to_end(&mut capture, &mut worker).await?,
         }
         let mut output = capture.into_output(stopped, started.elapsed());
+        output.ordered = Some(worker.ordered);
         output.observed = worker.take_observed();
         self.ended(output.termination);
         Ok(output)
