@@ -6,6 +6,7 @@
 mod cgroup;
 mod descriptors;
 mod oom;
+mod throttling;
 mod volume;
 
 use std::{fs, path::Path};
@@ -17,6 +18,7 @@ use self::cgroup::{Cgroups, Controller};
 pub use self::{
     descriptors::{MAX_DESCRIPTORS, raise_descriptors},
     oom::{OomCounter, OomKill},
+    throttling::CpuPeriods,
     volume::Volume,
 };
 use crate::metrics::Contained;
@@ -116,6 +118,12 @@ impl Container {
 #[must_use]
 pub fn is_killed_together() -> bool {
     Cgroups::find().are_killed_together()
+}
+
+/// True if the container has a limit of the processor.
+#[must_use]
+pub fn is_cpu_limited() -> bool {
+    tighter(Cgroups::find().limit(Controller::Cpu), node_processors()).is_own
 }
 
 /// The limit of memory.

@@ -16,6 +16,7 @@ mod saturation;
 mod signals;
 mod sockets;
 mod threads;
+mod throttling;
 
 use std::{io, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 

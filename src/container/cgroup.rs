@@ -91,6 +91,12 @@ impl Cgroups {
             .filter_map(|path| File::open(path).ok())
     }
 
+    /// Files with the periods of limits of the processor, of all visible groups.
+    pub(super) fn cpu_tables(&self) -> impl Iterator<Item = String> {
+        let groups = self.0.iter().flat_map(|hierarchy| &hierarchy.directories);
+        groups.filter_map(|group| fs::read_to_string(group.join("cpu.stat")).ok())
+    }
+
     /// True if the kernel kills all processes of this container together for lack of
     /// memory. The kubelet sets it in version 2.
     pub(super) fn are_killed_together(&self) -> bool {

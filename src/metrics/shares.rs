@@ -22,6 +22,16 @@ pub(super) static USED: Family = family(
     &[Dimension::Contained],
     "Memory (without files that the kernel can drop) and processes of the container; no series if its cgroup does not tell.",
 );
+pub(super) static PERIODS: Family = family(
+    ("argocd_cmp_cpu_periods_total", Kind::Counter),
+    &[],
+    "Periods of the container's CPU limit in which it ran; 0 if it has none.",
+);
+pub(super) static THROTTLED: Family = family(
+    ("argocd_cmp_cpu_throttled_periods_total", Kind::Counter),
+    &[],
+    "Those of argocd_cmp_cpu_periods_total in which the limit stopped the container.",
+);
 pub(super) static CONNECTIONS: Family = family(
     ("argocd_cmp_connections_waiting_total", Kind::Counter),
     &[],
@@ -44,6 +54,13 @@ impl Metrics {
         self.amount(&LIMIT, &[Dimension::Contained.is(resource.as_str())], amount);
     }
 
+    /// Sets the periods of the limit of the processor, and in how many it stopped the
+    /// container.
+    pub fn cpu_periods(&self, all: u64, throttled: u64) {
+        self.counter(&PERIODS, &[]).absolute(all);
+        self.counter(&THROTTLED, &[]).absolute(throttled);
+    }
+
     /// Sets what the container uses of a resource.
     pub fn container_used(&self, resource: Contained, amount: u64) {
         self.amount(&USED, &[Dimension::Contained.is(resource.as_str())], amount);
@@ -56,6 +73,7 @@ impl Metrics {
 
     pub(super) fn initialise_shares(&self) {
         self.counter(&CONNECTIONS, &[]).absolute(0);
+        self.cpu_periods(0, 0);
         for resource in Shared::ALL {
             self.budget_used(*resource, 0);
         }

@@ -5,7 +5,7 @@ use super::{
 };
 
 /// All families, in the order of the docs.
-pub static FAMILIES: [&Family; 65] = [
+pub static FAMILIES: [&Family; 67] = [
     &requests::BUILD_INFO,
     &reload::READY,
     &reload::PLUGINS,
@@ -43,6 +43,8 @@ pub static FAMILIES: [&Family; 65] = [
     &shares::BUDGET_USED,
     &shares::LIMIT,
     &shares::USED,
+    &shares::PERIODS,
+    &shares::THROTTLED,
     &shares::CONNECTIONS,
     &sandbox::FREE_BYTES,
     &sandbox::SIZE,

@@ -11,11 +11,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::Handles;
+use super::{Handles, throttling::Throttling};
 use crate::{
     budget::{Budget, Given},
     config::Serve,
-    container::Container,
+    container::{Container, CpuPeriods},
     grpc::Room,
     metrics::Contained,
 };
@@ -23,6 +23,9 @@ use crate::{
 /// Interval at which the container's limits are read again. A Pod can be resized
 /// without a restart.
 const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Amounts of resources in use.
+type Used = Vec<(Contained, u64)>;
 
 /// The limits of the container, the settings, and the budget.
 #[derive(Debug)]
@@ -71,6 +74,7 @@ impl Resources {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.publish(&handles, &room).await;
+        let mut throttling = Throttling::default();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -78,9 +82,13 @@ impl Resources {
             }
             // A volume that does not answer must not keep the server from ending.
             let now = stop.run_until_cancelled(self.read_again()).await;
-            let Some((now, used)) = now.flatten() else { continue };
+            let Some((now, used, periods)) = now.flatten() else { continue };
             for (resource, amount) in used {
                 handles.metrics.container_used(resource, amount);
+            }
+            if let Some(periods) = periods {
+                handles.metrics.cpu_periods(periods.all, periods.throttled);
+                throttling.follow(periods, &now.cpu);
             }
             if now == self.container {
                 continue;
@@ -100,9 +108,10 @@ impl Resources {
     }
 
     /// Reads files that may take long, for example on a network volume.
-    async fn read_again(&self) -> Option<(Container, Vec<(Contained, u64)>)> {
+    async fn read_again(&self) -> Option<(Container, Used, Option<CpuPeriods>)> {
         let (before, work_dir) = (self.container.clone(), self.work_dir.clone());
-        spawn_blocking(move || (before.read_again(&work_dir), Container::used())).await.ok()
+        let read = move || (before.read_again(&work_dir), Container::used(), CpuPeriods::read());
+        spawn_blocking(read).await.ok()
     }
 
     async fn publish(&self, Handles { link, states, metrics }: &Handles, room: &Room) {
