@@ -26,6 +26,7 @@ mod staging;
 mod status;
 mod stream;
 mod sweep;
+mod timeout;
 mod unknown;
 mod version;
 mod warning_pause;

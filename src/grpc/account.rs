@@ -58,6 +58,11 @@ impl Account {
         Self { kill: Some(kill), ..Self::plain(outcome) }
     }
 
+    /// A call whose deadline passed, while a command ran or not.
+    pub(super) fn of_deadline(deadline: &Deadline, runs_command: bool) -> Self {
+        if runs_command { Self::stopped(deadline) } else { Self::late(deadline) }
+    }
+
     fn late(deadline: &Deadline) -> Self {
         let clock = match deadline.clock() {
             Clock::Client => Timer::Client,

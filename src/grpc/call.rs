@@ -10,7 +10,7 @@ use std::{
 
 use cmp_sandbox::{Redactor, Unpacked};
 use tokio_util::sync::CancellationToken;
-use tonic::{Request, Status, metadata::MetadataMap};
+use tonic::{Request, Status};
 use tracing::{Span, error_span, field::Empty, info, warn};
 
 use super::{
@@ -18,6 +18,7 @@ use super::{
     observed,
     service::{Common, Recorders},
     status::CallError,
+    timeout::timeout,
 };
 use crate::{
     bundle::Failed,
@@ -25,7 +26,10 @@ use crate::{
     metrics::{Cost, CpuMode, Ended, GrpcCode, Kill, Method, Outcome, Phase, PluginMetrics},
     plugin::PluginDefinition,
     recent::{Details, Entry},
-    request::{Deadline, Progress, RequestContext, RequestHeader, admission::NewestDefinition},
+    request::{
+        Deadline, DeadlinePassed, Progress, RequestContext, RequestHeader,
+        admission::NewestDefinition,
+    },
     traces::Trace,
 };
 
@@ -73,7 +77,8 @@ impl Call {
         let pinned = request.extensions().get::<Definitions>();
         let Definitions { pinned: plugin, newest } =
             pinned.ok_or_else(|| Status::internal("a connection without a plugin"))?;
-        let granted = timeout(request.metadata());
+        let deadline = Deadline::new(timeout(request.metadata()), plugin.limits.timeout);
+        let deadline = if common.is_cpu_limited { deadline.with_stops() } else { deadline };
         let recorders = common.recorders.clone();
         metrics.begun(method);
         let evidence = recorders.keeper.evidence().filter(|_| method != Method::Check);
@@ -89,7 +94,7 @@ impl Call {
                 plugin: Arc::clone(plugin),
                 newest: newest.clone(),
                 redactor: Arc::default(),
-                deadline: Deadline::new(granted, plugin.limits.timeout),
+                deadline,
                 progress,
             },
             method,
@@ -149,8 +154,21 @@ impl Call {
         }
     }
 
-    fn settle(&mut self, mut end: End<'_>) {
+    /// Ends the call. A client whose deadline passes goes away too, before the answer if this
+    /// process gets little of the processor.
+    fn settle(&mut self, end: End<'_>) {
         self.settled = true;
+        let RequestContext { deadline, progress, .. } = &self.context;
+        if end.account.outcome != Outcome::ClientCancelled || !deadline.client_gives_up() {
+            return self.record(end);
+        }
+        let account = Account::of_deadline(deadline, progress.runs_command());
+        let late = DeadlinePassed(*deadline).to_string();
+        self.record(End { account, code: GrpcCode::DeadlineExceeded, error: Some(&late) });
+    }
+
+    /// Counts and logs the end of the call.
+    fn record(&mut self, mut end: End<'_>) {
         let progress = &mut self.context.progress;
         let kills = [
             (Outcome::ClientCancelled, Kill::ClientCancelled),
@@ -341,22 +359,6 @@ fn span(plugin: &PluginDefinition, method: Method, id: &str) -> Span {
     )
 }
 
-/// Parses the client's `grpc-timeout`: at most eight digits and a unit.
-fn timeout(metadata: &MetadataMap) -> Option<Duration> {
-    let text = metadata.get("grpc-timeout")?.to_str().ok()?;
-    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let amount = digits.parse().ok().filter(|_| digits.len() <= 8)?;
-    match unit {
-        "H" => Some(Duration::from_hours(amount)),
-        "M" => Some(Duration::from_mins(amount)),
-        "S" => Some(Duration::from_secs(amount)),
-        "m" => Some(Duration::from_millis(amount)),
-        "u" => Some(Duration::from_micros(amount)),
-        "n" => Some(Duration::from_nanos(amount)),
-        _ => None,
-    }
-}
-
 fn phases(progress: &Progress) -> Vec<PhaseTime> {
     let phases = progress.phases().iter();
     phases.map(|(phase, took)| PhaseTime { phase: *phase, took_ms: milliseconds(*took) }).collect()
@@ -365,27 +367,4 @@ fn phases(progress: &Progress) -> Vec<PhaseTime> {
 /// Milliseconds, to the precision that logs show.
 fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 10_000.0).round() / 10.0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn timeouts_are_read_in_every_unit() {
-        for (text, expected) in [
-            ("5S", Some(Duration::from_secs(5))),
-            ("59999m", Some(Duration::from_millis(59_999))),
-            ("12345678n", Some(Duration::from_nanos(12_345_678))),
-            ("1H", Some(Duration::from_hours(1))),
-            ("123456789S", None),
-            ("5", None),
-            ("", None),
-            ("xS", None),
-        ] {
-            let mut metadata = MetadataMap::new();
-            metadata.insert("grpc-timeout", text.parse().unwrap());
-            assert_eq!(timeout(&metadata), expected, "{text}");
-        }
-    }
 }

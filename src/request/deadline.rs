@@ -15,6 +15,11 @@ use crate::ready::poll_once;
 /// The part of a client's deadline that is kept for sending the answer. Argo CD's value.
 const ANSWER_BUFFER: Duration = Duration::from_millis(100);
 
+/// Further time for the answer in a container with a CPU limit: two of the kernel's periods
+/// of 100 ms, in which the limit can stop the supervisor, at most this part of the deadline.
+const STOPS: Duration = Duration::from_millis(200);
+const MAX_STOPS_DIVISOR: u32 = 50;
+
 /// Rate in bytes per second at which the rest of archives is expected to arrive
 /// while their requests end. The machine is usually busy then.
 const DRAIN_RATE: u64 = 8 << 20;
@@ -33,8 +38,11 @@ pub struct Deadline {
     client: Option<Duration>,
     /// The time that the plugin grants.
     plugin: Option<Duration>,
-    /// The part of the client's time in which the rest of the archive is read.
-    drain: Duration,
+    /// The container has a CPU limit.
+    has_stops: bool,
+    /// The part of the client's time in which the rest of the archive is read, in
+    /// milliseconds. Errors carry a deadline, so it is small.
+    drain: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +77,14 @@ impl Deadline {
     /// the plugin's limit.
     #[must_use]
     pub fn new(client: Option<Duration>, plugin: Option<Duration>) -> Self {
-        Self { began: TokioInstant::now().into_std(), client, plugin, drain: Duration::ZERO }
+        let began = TokioInstant::now().into_std();
+        Self { began, client, plugin, has_stops: false, drain: 0 }
+    }
+
+    /// The deadline in a container with a CPU limit.
+    #[must_use]
+    pub fn with_stops(self) -> Self {
+        Self { has_stops: true, ..self }
     }
 
     /// The deadline for a wait, after which `unread` bytes of the request's archive
@@ -86,7 +101,8 @@ impl Deadline {
         let granted = self.client.unwrap_or_default();
         let needed = |bytes: u64| Duration::from_millis(bytes.saturating_mul(1000) / DRAIN_RATE);
         let own = needed(unread).min(granted / MAX_DRAIN_DIVISOR);
-        Self { drain: own.max(needed(all).min(granted / MAX_OTHERS_DIVISOR)), ..*self }
+        let drain = own.max(needed(all).min(granted / MAX_OTHERS_DIVISOR));
+        Self { drain: u32::try_from(drain.as_millis()).unwrap_or(u32::MAX), ..*self }
     }
 
     /// The time at which work must stop.
@@ -95,9 +111,21 @@ impl Deadline {
         self.earliest().map(|limit| limit.at)
     }
 
+    fn drain(&self) -> Duration {
+        Duration::from_millis(self.drain.into())
+    }
+
     fn limit_of(&self, clock: Clock) -> Option<Limit> {
         let (granted, reserved) = match clock {
-            Clock::Client => (self.client?, ANSWER_BUFFER + self.drain),
+            Clock::Client => {
+                let granted = self.client?;
+                let stops = if self.has_stops {
+                    STOPS.min(granted / MAX_STOPS_DIVISOR)
+                } else {
+                    Duration::ZERO
+                };
+                (granted, ANSWER_BUFFER + stops + self.drain())
+            }
             Clock::Plugin => (self.plugin?, Duration::ZERO),
         };
         let at = self.began.checked_add(granted.saturating_sub(reserved))?;
@@ -119,6 +147,13 @@ impl Deadline {
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         TokioInstant::now() - TokioInstant::from_std(self.began)
+    }
+
+    /// True once the client's deadline has passed, or only the time for the answer is left.
+    #[must_use]
+    pub fn client_gives_up(&self) -> bool {
+        let now = TokioInstant::now().into_std();
+        self.limit_of(Clock::Client).is_some_and(|limit| limit.at <= now)
     }
 
     /// The share of the granted time that is used up, if there is a limit.
@@ -156,7 +191,7 @@ impl fmt::Display for Deadline {
         let Some(Limit { granted, clock, .. }) = self.earliest() else {
             return formatter.write_str("there is no deadline");
         };
-        let (granted, drain) = (granted.as_secs_f64(), self.drain.as_secs_f64());
+        let (granted, drain) = (granted.as_secs_f64(), self.drain().as_secs_f64());
         match clock {
             Clock::Client => {
                 write!(formatter, "the client's deadline of {granted:.1}s")?;
@@ -187,6 +222,16 @@ mod tests {
         let deadline = Deadline::new(FIVE, None);
         let left = deadline.instant().unwrap() - deadline.began;
         assert_eq!(left, Duration::from_millis(4900));
+    }
+
+    #[test]
+    fn a_cpu_limit_leaves_the_answer_more_of_a_long_deadline() {
+        let left = |granted| {
+            let deadline = Deadline::new(Some(granted), None).with_stops();
+            deadline.instant().unwrap() - deadline.began
+        };
+        assert_eq!(left(Duration::from_mins(1)), Duration::from_millis(59_700));
+        assert_eq!(left(Duration::from_secs(1)), Duration::from_millis(880));
     }
 
     #[test]

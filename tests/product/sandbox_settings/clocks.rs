@@ -102,6 +102,32 @@ fn files_of_commands_that_have_ended_do_not_wait_for_the_time_to_end() {
     }
 }
 
+/// A server that gets little of the processor learns of both at once.
+#[test]
+fn a_client_that_gave_up_at_its_deadline_has_not_cancelled() {
+    const CLIENTS: usize = 4;
+    let time = unique(60);
+    let bench = Bench::new("", &format!("sleep {time}; true"));
+    let server = bench.serve("none", &[]);
+    let supervisor = Pid::from_raw(i32::try_from(server.pid()).unwrap()).unwrap();
+    for clients in 1..=CLIENTS {
+        thread::scope(|scope| {
+            let asked = scope.spawn(|| bench.ask("tried", &["--timeout", "2s"]));
+            eventually("the command", || sleeper(&time).is_some());
+            kill_process(supervisor, Signal::STOP).unwrap();
+            let rendered = asked.join().unwrap();
+            kill_process(supervisor, Signal::CONT).unwrap();
+            assert!(rendered.error().contains("raise --timeout"), "{}", rendered.stderr);
+        });
+        let ended = "\"method\":\"generate\",\"msg\":\"request\",\"outcome\":";
+        eventually("the end of the call", || server.log().matches(ended).count() == clients);
+        eventually("the end of the command", || sleeper(&time).is_none());
+    }
+    let log = server.log();
+    assert_eq!(log.matches("\"outcome\":\"deadline\"").count(), CLIENTS, "{log}");
+    assert_eq!(log.matches("the client's deadline of 2.0s passed").count(), CLIENTS, "{log}");
+}
+
 /// The first SIGTERM, for the last output, may come late on a busy machine.
 #[test]
 fn a_command_keeps_its_time_to_end_if_the_first_signal_comes_late() {
