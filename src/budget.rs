@@ -38,8 +38,8 @@ const FREE_PART_OF_DISK: u64 = 16;
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Budget {
-    /// Most requests that may run at a time. Half of the leases: others are being
-    /// cleaned up, or run discovery.
+    /// Most requests that may run at a time. Half of the leases by default, and a quarter
+    /// if it is set: others are being cleaned up, or run discovery.
     pub requests: Share<usize>,
     /// Most leases at a time.
     pub leases: Share<u32>,
