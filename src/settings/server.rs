@@ -57,7 +57,7 @@ pub(crate) static STATUS_DETAILS: Setting = setting(Heading::Http, Switch)
 pub(crate) static METRICS_PER_APPLICATION: Setting = setting(Heading::Http, APPLICATIONS)
     .flag("metrics-per-application", "CMP_SUPERVISOR_METRICS_PER_APPLICATION")
     .default("0")
-    .about("Applications with metrics of their own: those that cost most processor time; all others are counted as other, and 0 counts none");
+    .about("Applications with metrics of their own, at most 1000: those that cost most processor time; all others are counted as other, and 0 counts none");
 
 pub(crate) static ISOLATION: Setting = setting(Heading::Isolation, Isolation)
     .flag("isolation", "CMP_SUPERVISOR_ISOLATION")
@@ -116,7 +116,7 @@ pub(crate) static CACHES: Setting = setting(Heading::Isolation, Caches)
 pub(crate) static KEEP_FAILED: Setting = setting(Heading::Logs, FAILED)
     .flag("keep-failed", "CMP_SUPERVISOR_KEEP_FAILED")
     .default("0")
-    .about("Failed requests to keep in the work directory, with repository and outputs, for `bundle list`; 0 keeps none");
+    .about("Failed requests to keep in the work directory, at most 100, with repository and outputs, for `bundle list`; 0 keeps none");
 
 pub(crate) static INCLUDE: Setting = setting(Heading::Repository, Paths)
     .key("workspace", "include")
