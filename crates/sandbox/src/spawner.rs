@@ -18,7 +18,6 @@ mod duty;
 mod employment;
 mod end_duty;
 mod end_report;
-mod guard;
 mod kill;
 mod leases;
 mod leftovers;
@@ -37,6 +36,7 @@ mod slot;
 mod tally;
 mod turns;
 mod uid_pool;
+mod victim;
 
 use std::{
     io, iter,

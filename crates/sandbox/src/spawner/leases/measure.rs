@@ -95,9 +95,9 @@ impl Leases {
             }
         }
         self.judge_crowd(survey, now);
-        self.guard(now);
+        self.end_largest(now);
         if let Some(ports) = survey.ports {
-            self.guard_ports(ports);
+            self.end_port_takers(ports);
         }
         self.lower_priorities(now);
         self.report_usage();

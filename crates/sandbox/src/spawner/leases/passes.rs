@@ -12,8 +12,8 @@ use nix::unistd::{Pid, SysconfVar, sysconf};
 use super::Leases;
 use crate::spawner::{
     census::{Ask, Census, Equipment, Survey, Volume},
-    guard,
     refusals::Refusals,
+    victim,
 };
 
 /// Time between two passes while requests use CPU time, and while none does.
@@ -70,10 +70,10 @@ impl Passes {
             volume: None,
             tick: Duration::from_secs(1) / ticks.unwrap_or(TICKS),
             refusals: Refusals::default(),
-            ports: guard::port_limit(&fs::read_to_string(PORT_RANGE).unwrap_or_default()),
+            ports: victim::port_limit(&fs::read_to_string(PORT_RANGE).unwrap_or_default()),
             watches: fs::read_to_string(MAX_WATCHES)
                 .ok()
-                .and_then(|most| guard::watch_limit(&most)),
+                .and_then(|most| victim::watch_limit(&most)),
         }
     }
 

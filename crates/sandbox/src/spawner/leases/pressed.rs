@@ -6,8 +6,8 @@ use super::Leases;
 use crate::{
     spawner::{
         census::Survey,
-        guard::{self, Victim},
         pressure::Level,
+        victim::{self, Victim},
     },
     wire::{exceeded::LimitExceeded, message::SpawnerEvent, usage::LeaseUsage},
 };
@@ -20,17 +20,17 @@ impl Leases {
             self.passes.hurry(now);
         }
         if self.pressure.is_urgent(now) {
-            self.guard(now);
+            self.end_largest(now);
         }
     }
 
     /// Ends the largest request if all together use too much, or if the container
     /// is almost full.
-    pub(super) fn guard(&mut self, now: Instant) {
+    pub(super) fn end_largest(&mut self, now: Instant) {
         let usages: Vec<LeaseUsage> =
             self.active().map(|lease| lease.tally.usage(lease.id)).collect();
         let is_full = self.pressure.is_full();
-        let Some(victim) = guard::victim(&self.total, &usages, is_full) else { return };
+        let Some(victim) = victim::of_totals(&self.total, &usages, is_full) else { return };
         if is_full {
             self.pressure.relieve(now);
         }
@@ -39,12 +39,12 @@ impl Leases {
 
     /// Ends the requests with most local ports until all others together have few enough.
     /// `seen` are those of their UIDs.
-    pub(super) fn guard_ports(&mut self, mut seen: u64) {
+    pub(super) fn end_port_takers(&mut self, mut seen: u64) {
         loop {
             let ports: Vec<_> =
                 self.active().map(|lease| (lease.id, lease.tally.ports())).collect();
             let limit = self.passes.ports;
-            let Some(victim) = guard::port_taker(limit, seen, &ports) else { return };
+            let Some(victim) = victim::port_taker(limit, seen, &ports) else { return };
             seen = seen.saturating_sub(victim.used);
             self.end_at_once(victim);
         }
@@ -74,7 +74,7 @@ impl Leases {
         let slots = self.slots.iter().filter(|(_, slot)| !slot.is_quarantined());
         let leases = slots.filter_map(|(_, slot)| slot.lease());
         let usages: Vec<LeaseUsage> = leases.map(|lease| lease.tally.usage(lease.id)).collect();
-        let Some(victim) = guard::crowd(&usages) else { return };
+        let Some(victim) = victim::crowd(&usages) else { return };
         if self.active().any(|lease| lease.id == victim.lease) {
             self.sacrifice(victim);
         }

@@ -1,4 +1,4 @@
-//! Limits of all requests together. Pure.
+//! The request that ends because all requests together use too much. Pure.
 
 use crate::wire::{
     exceeded::ExceededLimit,
@@ -18,7 +18,7 @@ pub(super) struct Victim {
 
 /// The request with the largest part, if all requests together exceed a limit, or if the
 /// container is almost full, for example of what the supervisor itself has.
-pub(super) fn victim(
+pub(super) fn of_totals(
     limits: &TotalLimits,
     requests: &[LeaseUsage],
     is_full: bool,
@@ -117,7 +117,7 @@ mod tests {
     }
 
     fn of(limits: TotalLimits) -> Option<(u64, ExceededLimit, u64)> {
-        victim(&limits, &requests(), false)
+        of_totals(&limits, &requests(), false)
             .map(|victim| (victim.lease, victim.exceeded, victim.used))
     }
 
@@ -134,12 +134,12 @@ mod tests {
         assert_eq!(of(disk(30)), None);
         assert_eq!(of(disk(29)), Some((2, ExceededLimit::TotalDisk, 30)));
         assert_eq!(of(TotalLimits::default()), None);
-        let full = victim(&memory(1000), &requests(), true).unwrap();
+        let full = of_totals(&memory(1000), &requests(), true).unwrap();
         assert_eq!((full.lease, full.limit, full.used), (1, 1000, 60));
         assert_eq!(full.exceeded, ExceededLimit::Container);
-        let over = victim(&memory(99), &requests(), true).unwrap();
+        let over = of_totals(&memory(99), &requests(), true).unwrap();
         assert_eq!(over.exceeded, ExceededLimit::TotalMemory);
-        assert_eq!(victim(&memory(1000), &[], true), None);
+        assert_eq!(of_totals(&memory(1000), &[], true), None);
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
         let all = [&requests()[..], &[empty]].concat();
         let largest = |volume_is_memory| {
             let limits = TotalLimits { volume_is_memory, ..TotalLimits::default() };
-            victim(&limits, &all, true).map(|victim| (victim.lease, victim.used))
+            of_totals(&limits, &all, true).map(|victim| (victim.lease, victim.used))
         };
         assert_eq!([largest(false), largest(true)], [Some((1, 60)), Some((3, 71))]);
     }
