@@ -11,29 +11,29 @@ use std::{
 use cmp_sandbox::Room;
 use tokio::sync::Mutex;
 
-use super::memory::{Charge, ResponseMemory};
+use super::memory::{HeldMemory, ResponseMemory};
 
 /// The standard output of a command.
 #[derive(Debug)]
 pub(super) struct Captured {
     pub(super) text: Vec<u8>,
     /// The memory of the text.
-    pub(super) charge: Charge,
+    pub(super) held: HeldMemory,
 }
 
 /// Charges an output while it is read. Until there is memory, the command waits
 /// for its pipe.
 #[derive(Debug)]
 pub(super) struct OutputRoom {
-    charge: Mutex<Charge>,
+    held: Mutex<HeldMemory>,
     memory: ResponseMemory,
     is_waiting: AtomicBool,
 }
 
 impl OutputRoom {
     pub(super) fn new(memory: &ResponseMemory) -> Arc<Self> {
-        let (charge, memory) = (Mutex::new(memory.charge()), memory.clone());
-        Arc::new(Self { charge, memory, is_waiting: AtomicBool::new(false) })
+        let (held, memory) = (Mutex::new(memory.hold()), memory.clone());
+        Arc::new(Self { held, memory, is_waiting: AtomicBool::new(false) })
     }
 
     /// The memory that the output still waits for.
@@ -43,10 +43,10 @@ impl OutputRoom {
 
     /// Ends the reading.
     pub(super) fn close(self: Arc<Self>, text: Vec<u8>) -> Captured {
-        let uncharged = self.memory.charge();
+        let empty = self.memory.hold();
         // Nobody else has it, because the command has ended.
-        let charge = Arc::into_inner(self).map(|room| room.charge.into_inner());
-        Captured { text, charge: charge.unwrap_or(uncharged) }
+        let held = Arc::into_inner(self).map(|room| room.held.into_inner());
+        Captured { text, held: held.unwrap_or(empty) }
     }
 }
 
@@ -54,7 +54,7 @@ impl Room for OutputRoom {
     fn grow(self: Arc<Self>, bytes: usize) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             self.is_waiting.store(true, Ordering::Relaxed);
-            self.charge.lock().await.wait(bytes).await;
+            self.held.lock().await.wait(bytes).await;
             self.is_waiting.store(false, Ordering::Relaxed);
         })
     }

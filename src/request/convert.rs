@@ -13,7 +13,7 @@ use super::{
     deadline::{Deadline, DeadlinePassed},
     encrypted::Suspects,
     manifests::{InvalidOutput, Manifests, Part, charged},
-    memory::{Charge, ResponseMemory},
+    memory::{HeldMemory, ResponseMemory},
     threads::{Stop, Threads},
 };
 use crate::{
@@ -104,22 +104,22 @@ impl Converter {
         suspects: Suspects,
         deadline: &Deadline,
     ) -> Result<Manifests, RequestError> {
-        let Captured { text: output, mut charge } = output;
+        let Captured { text: output, mut held } = output;
         if let Some(manifests) = self.at_once(&output, suspects)? {
-            charge.grow(manifests.size(), deadline).await?;
-            return Ok(manifests.with_charge(charge));
+            held.grow(manifests.size(), deadline).await?;
+            return Ok(manifests.with_memory(held));
         }
         let length = output.len();
         let conversion = Conversion { output: Arc::new(with_line_end(output)), suspects };
         let granted = self.most(length).min(MAX_TIMES * length);
-        charge.grow(granted, deadline).await?;
+        held.grow(granted, deadline).await?;
         let manifests = match self.halves(&conversion, granted, deadline).await {
             Some(manifests) => manifests,
-            None => self.whole(&conversion, (granted, &mut charge), deadline).await?,
+            None => self.whole(&conversion, (granted, &mut held), deadline).await?,
         };
         drop(conversion);
-        charge.shrink(manifests.size());
-        Ok(manifests.with_charge(charge))
+        held.shrink(manifests.size());
+        Ok(manifests.with_memory(held))
     }
 
     /// Splits a short output on this thread. `None` if it is long, or if this takes long.
@@ -153,7 +153,7 @@ impl Converter {
     async fn whole(
         &self,
         conversion: &Conversion,
-        (mut granted, charge): (usize, &mut Charge),
+        (mut granted, held): (usize, &mut HeldMemory),
         deadline: &Deadline,
     ) -> Result<Manifests, RequestError> {
         let length = conversion.output.len();
@@ -171,7 +171,7 @@ impl Converter {
                 // The conversion starts again. Doubling bounds the repetitions.
                 Attempt::Needs(needed) => granted = most.min(2 * needed),
             }
-            charge.grow(granted, deadline).await?;
+            held.grow(granted, deadline).await?;
         }
     }
 
@@ -240,7 +240,7 @@ impl Converter {
         deadline: &Deadline,
     ) -> Result<Bytes, RequestError> {
         let encode = self.encode;
-        let (printed, charge) = printed.map(|output| (output.text, output.charge)).unzip();
+        let (printed, held) = printed.map(|output| (output.text, output.held)).unzip();
         let length = printed.as_ref().map_or(0, Vec::len);
         if length <= IMMEDIATE_VALUES {
             return Ok(encode(announce(printed.as_deref(), &plugin.announcements)?).into());
@@ -255,15 +255,15 @@ impl Converter {
         if needed > limit {
             return Err(InvalidAnnouncements::Memory { limit }.into());
         }
-        let mut charge = charge.unwrap_or_else(|| self.memory.charge());
-        charge.grow(needed, deadline).await?;
+        let mut held = held.unwrap_or_else(|| self.memory.hold());
+        held.grow(needed, deadline).await?;
         let plugin = Arc::clone(plugin);
         let announcing = self.threads.run(length, deadline, move |_| {
             announce(printed.as_deref(), &plugin.announcements).map(encode)
         });
         let message = announcing.await.map_err(late())??;
-        charge.shrink(message.len());
-        Ok(charged(message.into(), charge))
+        held.shrink(message.len());
+        Ok(charged(message.into(), held))
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
     RequestError,
     deadline::DeadlinePassed,
     header::{Checksum, RequestHeader},
-    memory::Charge,
+    memory::HeldMemory,
     progress::RequestContext,
     threads::Threads,
 };
@@ -129,7 +129,7 @@ pub(super) struct IndexedArchive {
     names: FileIndex,
     directory: Bytes,
     /// The memory of the names.
-    _charge: Charge,
+    _held: HeldMemory,
 }
 
 /// Reasons why discovery by names failed.
@@ -156,8 +156,8 @@ impl Undecided {
 }
 
 impl IndexedArchive {
-    pub(super) fn new((names, charge): (FileIndex, Charge), directory: Bytes) -> Self {
-        Self { names, directory, _charge: charge }
+    pub(super) fn new((names, held): (FileIndex, HeldMemory), directory: Bytes) -> Self {
+        Self { names, directory, _held: held }
     }
 
     /// Matches the application of a request against a rule.

@@ -3,7 +3,7 @@
 use super::{
     checksum::PieceSink,
     deadline::Deadline,
-    memory::{Charge, NoMemory, ResponseMemory},
+    memory::{HeldMemory, NoMemory, ResponseMemory},
     piece_thread::PieceThread,
     threads::Threads,
 };
@@ -46,7 +46,7 @@ impl Default for IndexResources {
 /// Indexes the names in an archive and drops the contents.
 pub(super) struct NameIndexer {
     thread: PieceThread<Indexing>,
-    charge: Charge,
+    held: HeldMemory,
     deadline: Deadline,
 }
 
@@ -64,17 +64,17 @@ impl NameIndexer {
         let sink = IndexSink { index: FileIndex::new(bounds), counter: EntryCounter::new(limits) };
         let reader: Indexing = Ok(Box::new(Reader::new(sink)));
         let thread = PieceThread::new(reader, resources.threads.clone(), deadline);
-        Self { thread, charge: resources.memory.charge(), deadline }
+        Self { thread, held: resources.memory.hold(), deadline }
     }
 
     /// Ends the archive and returns the index.
-    pub(super) async fn finish(mut self) -> Result<(FileIndex, Charge), NotIndexed> {
+    pub(super) async fn finish(mut self) -> Result<(FileIndex, HeldMemory), NotIndexed> {
         // The caller notices the deadline.
         let _ = self.charge().await;
         // It is gone only if this request ended while a piece was read.
         let gone = || Err(ArchiveError::Listing(GONE.to_owned()));
         let reader = self.thread.finish().await.unwrap_or_else(gone);
-        Ok((reader?.finish()?.index, self.charge))
+        Ok((reader?.finish()?.index, self.held))
     }
 
     /// Charges the memory of the names so far. Returns false if the index needs no
@@ -82,7 +82,7 @@ impl NameIndexer {
     async fn charge(&mut self) -> Result<bool, NoMemory> {
         let Some(Ok(reader)) = self.thread.reader().await else { return Ok(false) };
         let memory = reader.sink().index.heap_bytes();
-        self.charge.grow(memory, &self.deadline).await.map(|()| true)
+        self.held.grow(memory, &self.deadline).await.map(|()| true)
     }
 }
 

@@ -159,9 +159,9 @@ impl Manifests {
         }
     }
 
-    /// Keeps `charge` until the last copy of the message is dropped.
-    pub(super) fn with_charge<T: Send + 'static>(self, charge: T) -> Self {
-        Self { message: charged(self.message, charge), ..self }
+    /// Keeps `held` until the last copy of the message is dropped.
+    pub(super) fn with_memory<T: Send + 'static>(self, held: T) -> Self {
+        Self { message: charged(self.message, held), ..self }
     }
 
     /// The number of manifests.
@@ -210,15 +210,15 @@ impl Part {
     }
 }
 
-/// The message, which keeps `charge` until its last copy is dropped.
-pub(super) fn charged<T: Send + 'static>(message: Bytes, charge: T) -> Bytes {
-    Bytes::from_owner(Charged { message, _charge: charge })
+/// The message, which keeps `held` until its last copy is dropped.
+pub(super) fn charged<T: Send + 'static>(message: Bytes, held: T) -> Bytes {
+    Bytes::from_owner(Charged { message, _held: held })
 }
 
 /// A message, and a value that exists as long.
 struct Charged<T> {
     message: Bytes,
-    _charge: T,
+    _held: T,
 }
 
 impl<T> AsRef<[u8]> for Charged<T> {
@@ -343,13 +343,13 @@ mod tests {
     }
 
     #[test]
-    fn the_charge_is_kept_as_long_as_the_message() {
-        let charge = std::sync::Arc::new(());
-        let manifests = parse("1").unwrap().with_charge(std::sync::Arc::clone(&charge));
+    fn memory_is_held_as_long_as_the_message() {
+        let held = std::sync::Arc::new(());
+        let manifests = parse("1").unwrap().with_memory(std::sync::Arc::clone(&held));
         let part = manifests.into_message().slice(1..);
-        assert_eq!(std::sync::Arc::strong_count(&charge), 2);
+        assert_eq!(std::sync::Arc::strong_count(&held), 2);
         drop(part);
-        assert_eq!(std::sync::Arc::strong_count(&charge), 1);
+        assert_eq!(std::sync::Arc::strong_count(&held), 1);
     }
 
     #[test]

@@ -50,7 +50,7 @@ struct Sizes {
 
 /// The memory of one request. It is given back when this is dropped.
 #[derive(Debug)]
-pub(super) struct Charge {
+pub(super) struct HeldMemory {
     memory: ResponseMemory,
     units: Option<OwnedSemaphorePermit>,
     /// The right to the part for one request.
@@ -133,13 +133,13 @@ impl ResponseMemory {
         NoMemory { passed, budget: self.budget.borrow().outputs.clone() }
     }
 
-    /// The charge of a request that has not used anything yet.
-    pub(super) fn charge(&self) -> Charge {
-        Charge { memory: self.clone(), units: None, alone: None }
+    /// The memory of a request that has not used any yet.
+    pub(super) fn hold(&self) -> HeldMemory {
+        HeldMemory { memory: self.clone(), units: None, alone: None }
     }
 }
 
-impl Charge {
+impl HeldMemory {
     /// Waits until the request may use `bytes` in all.
     pub(super) async fn grow(&mut self, bytes: usize, deadline: &Deadline) -> Result<(), NoMemory> {
         let waited = deadline.limit(self.wait(bytes)).await;
@@ -219,8 +219,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_request_exceeds_the_budget_and_others_wait_for_it() {
         let memory = memory();
-        let (mut first, mut second, mut third) =
-            (memory.charge(), memory.charge(), memory.charge());
+        let (mut first, mut second, mut third) = (memory.hold(), memory.hold(), memory.hold());
         first.grow(6 * MIB, &Deadline::none()).await.unwrap();
         second.grow(90 * MIB, &Deadline::none()).await.unwrap();
         let error = third.grow(6 * MIB, &soon()).await.unwrap_err().to_string();
@@ -232,7 +231,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn requests_that_hold_a_part_do_not_wait_for_each_other() {
         let memory = memory();
-        let (mut first, mut second) = (memory.charge(), memory.charge());
+        let (mut first, mut second) = (memory.hold(), memory.hold());
         first.grow(5 * MIB, &Deadline::none()).await.unwrap();
         second.grow(5 * MIB, &Deadline::none()).await.unwrap();
         first.grow(9 * MIB, &Deadline::none()).await.unwrap();
@@ -244,32 +243,32 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn ordinary_answers_never_wait() {
         let memory = memory();
-        let mut all = memory.charge();
+        let mut all = memory.hold();
         all.grow(10 * MIB + FREE, &Deadline::none()).await.unwrap();
-        let mut alone = memory.charge();
+        let mut alone = memory.hold();
         alone.grow(10 * MIB, &Deadline::none()).await.unwrap();
-        assert!(memory.charge().grow(FREE + 1, &soon()).await.is_err());
-        memory.charge().grow(FREE, &soon()).await.unwrap();
+        assert!(memory.hold().grow(FREE + 1, &soon()).await.is_err());
+        memory.hold().grow(FREE, &soon()).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn memory_is_given_back() {
         let memory = memory();
-        let mut charge = memory.charge();
-        charge.grow(8 * MIB, &Deadline::none()).await.unwrap();
-        charge.shrink(MIB);
-        let mut other = memory.charge();
+        let mut held = memory.hold();
+        held.grow(8 * MIB, &Deadline::none()).await.unwrap();
+        held.shrink(MIB);
+        let mut other = memory.hold();
         other.grow(9 * MIB, &soon()).await.unwrap();
         assert!(other.alone.is_none());
-        charge.grow(30 * MIB, &soon()).await.unwrap();
-        charge.shrink(2 * MIB);
-        assert!(charge.alone.is_some(), "it does not fit yet");
+        held.grow(30 * MIB, &soon()).await.unwrap();
+        held.shrink(2 * MIB);
+        assert!(held.alone.is_some(), "it does not fit yet");
         drop(other);
-        charge.shrink(2 * MIB);
-        assert!(charge.alone.is_none());
-        charge.grow(30 * MIB, &soon()).await.unwrap();
-        charge.shrink(MIB);
-        assert!(charge.alone.is_none(), "it needs less than it has without");
+        held.shrink(2 * MIB);
+        assert!(held.alone.is_none());
+        held.grow(30 * MIB, &soon()).await.unwrap();
+        held.shrink(MIB);
+        assert!(held.alone.is_none(), "it needs less than it has without");
     }
 
     fn budget(bytes: u64) -> Budget {
@@ -283,24 +282,24 @@ mod tests {
         let memory = ResponseMemory::new(budget);
         let most = memory.most() - FREE;
         assert_eq!(most, ALL * MIB * 3 / 4);
-        let mut alone = memory.charge();
+        let mut alone = memory.hold();
         alone.grow(most + FREE, &soon()).await.unwrap();
         let mut shared = 0;
-        let mut held = Vec::new();
+        let mut others = Vec::new();
         loop {
-            let mut charge = memory.charge();
-            if charge.grow(MIB + FREE, &soon()).await.is_err() {
+            let mut other = memory.hold();
+            if other.grow(MIB + FREE, &soon()).await.is_err() {
                 break;
             }
             shared += MIB;
-            held.push(charge);
+            others.push(other);
         }
         assert_eq!(shared + most, ALL * MIB);
         // More than the part for one request is never granted, even to one that has it.
         let error = alone.grow(most + FREE + 1, &soon()).await.unwrap_err().to_string();
         assert!(error.contains("may take 64 MiB together (x)"), "{error}");
-        drop((alone, held));
-        assert!(memory.charge().grow(most + FREE + 1, &soon()).await.is_err());
+        drop((alone, others));
+        assert!(memory.hold().grow(most + FREE + 1, &soon()).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]
@@ -308,17 +307,17 @@ mod tests {
         let budget = |shared: u64| budget(4 * shared);
         let (resize, resized) = watch::channel(budget(4 << 20));
         let memory = ResponseMemory::new(resized);
-        let (mut first, mut second) = (memory.charge(), memory.charge());
+        let (mut first, mut second) = (memory.hold(), memory.hold());
         first.grow(4 * MIB, &soon()).await.unwrap();
         second.grow(4 * MIB, &soon()).await.unwrap();
         assert!(first.alone.is_none() && second.alone.is_some());
         resize.send_replace(budget(9 << 20));
-        let mut third = memory.charge();
+        let mut third = memory.hold();
         third.grow(4 * MIB, &soon()).await.unwrap();
         resize.send_replace(budget(1 << 20));
-        assert!(memory.charge().grow(MIB, &soon()).await.is_err());
+        assert!(memory.hold().grow(MIB, &soon()).await.is_err());
         drop((first, third));
-        memory.charge().grow(MIB, &soon()).await.unwrap();
-        assert!(memory.charge().grow(2 * MIB, &soon()).await.is_err());
+        memory.hold().grow(MIB, &soon()).await.unwrap();
+        assert!(memory.hold().grow(2 * MIB, &soon()).await.is_err());
     }
 }

@@ -102,7 +102,7 @@ async fn an_output_that_the_container_cannot_hold_is_an_error_at_once() {
     let output = small_parts(LIMIT / 8);
     let converter = Converter { memory: ResponseMemory::new(budget), ..converter(AMPLE) };
     let mut captured = converter.room().close(output);
-    captured.charge = ResponseMemory::fixed(AMPLE).charge();
+    captured.held = ResponseMemory::fixed(AMPLE).hold();
     let error = converter
         .split(captured, Suspects::default(), &Deadline::none())
         .await
