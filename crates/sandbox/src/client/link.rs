@@ -233,7 +233,7 @@ impl Driver {
             Outgoing::Lease { request, kind, grants, endpoints } => {
                 waiting.leases.insert(number, request);
                 waiting.jobs.insert(number, endpoints.ended);
-                let order = LeaseOrder { ticket: number, kind: kind.into(), grants };
+                let order = LeaseOrder { job: number, kind: kind.into(), grants };
                 (OrderKind::Lease(order), endpoints.descriptors)
             }
             Outgoing::Start { lease, grants, endpoints } => {
@@ -281,7 +281,7 @@ impl Driver {
 
     fn leased(&self, leased: Leased) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(request) = waiting.leases.remove(&leased.ticket) else { return };
+        let Some(request) = waiting.leases.remove(&leased.job) else { return };
         let LeaseRequest { answer, place, repository } = request;
         let (exceeded, told) = oneshot::channel();
         waiting.limits.insert(leased.lease, exceeded);

@@ -159,8 +159,8 @@ impl Leases {
             }
             let uid = self.user(index).unwrap_or_else(geteuid).as_raw();
             let is_alone = self.prepared.tier == Tier::Uid && !self.prepared.observes;
-            let (job, kind) = (order.ticket, order.kind());
-            self.reports.push(SpawnerEvent::Leased(Leased { ticket: job, lease, uid, is_alone }));
+            let (job, kind) = (order.job, order.kind());
+            self.reports.push(SpawnerEvent::Leased(Leased { job, lease, uid, is_alone }));
             self.fork_worker(index, PendingWorker { job, kind, grants: order.grants, channels });
         }
     }

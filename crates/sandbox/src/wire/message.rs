@@ -126,7 +126,7 @@ pub(crate) struct LeaseOrder {
     /// Chosen by the supervisor. The answer repeats it, and so does the report
     /// that the lease's first worker ended.
     #[prost(uint64, tag = "1")]
-    pub(crate) ticket: u64,
+    pub(crate) job: u64,
     /// Kind of the first worker.
     #[prost(enumeration = "JobKind", tag = "2")]
     pub(crate) kind: i32,
@@ -299,7 +299,7 @@ pub(crate) struct Ready {
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct Leased {
     #[prost(uint64, tag = "1")]
-    pub(crate) ticket: u64,
+    pub(crate) job: u64,
     #[prost(uint64, tag = "2")]
     pub(crate) lease: u64,
     #[prost(uint32, tag = "3")]

@@ -28,15 +28,15 @@ fn obey(control: &OwnedFd) -> u64 {
     let (mut lease, mut queue, mut is_free) = (0, Vec::new(), true);
     while let Some((order, _)) = channel::receive::<Order>(control).unwrap() {
         match order.what {
-            Some(OrderKind::Lease(LeaseOrder { ticket, .. })) => queue.push(ticket),
+            Some(OrderKind::Lease(LeaseOrder { job, .. })) => queue.push(job),
             Some(OrderKind::Release(_)) => is_free = true,
             Some(OrderKind::Beat(_)) => {}
             _ => panic!("{order:?}"),
         }
-        while is_free && let Some(ticket) = queue.pop() {
+        while is_free && let Some(job) = queue.pop() {
             lease += 1;
             is_free = false;
-            let leased = SpawnerEvent::Leased(Leased { ticket, lease, ..Leased::default() });
+            let leased = SpawnerEvent::Leased(Leased { job, lease, ..Leased::default() });
             channel::send(control, &SpawnerReport::from(leased), &[]).unwrap();
         }
     }
@@ -120,9 +120,9 @@ fn release_slowly(control: &OwnedFd, heard: &mpsc::Sender<(u64, bool)>) {
     let report = |event| channel::send(control, &SpawnerReport::from(event), &[]).unwrap();
     while let Some((order, _)) = channel::receive::<Order>(control).unwrap() {
         match order.what {
-            Some(OrderKind::Lease(LeaseOrder { ticket: job, .. })) => {
+            Some(OrderKind::Lease(LeaseOrder { job, .. })) => {
                 lease += 1;
-                report(SpawnerEvent::Leased(Leased { ticket: job, lease, ..Leased::default() }));
+                report(SpawnerEvent::Leased(Leased { job, lease, ..Leased::default() }));
                 let end = Some(WorkerEnd::Exited(Exited::default()));
                 report(SpawnerEvent::WorkerEnded(WorkerEnded { job, end }));
             }
@@ -158,8 +158,8 @@ async fn a_command_that_has_begun_gets_the_time_to_end_of_its_bounds() {
     let grace = thread::spawn(move || {
         loop {
             match channel::receive::<Order>(&theirs).unwrap().unwrap().0.what {
-                Some(OrderKind::Lease(LeaseOrder { ticket, .. })) => {
-                    let leased = SpawnerEvent::Leased(Leased { ticket, ..Leased::default() });
+                Some(OrderKind::Lease(LeaseOrder { job, .. })) => {
+                    let leased = SpawnerEvent::Leased(Leased { job, ..Leased::default() });
                     channel::send(&theirs, &SpawnerReport::from(leased), &[]).unwrap();
                 }
                 Some(OrderKind::Release(order)) => return order.grace_ms,
