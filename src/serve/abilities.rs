@@ -1,9 +1,8 @@
 //! The sandbox's abilities, in the log, in metrics and for `render`.
 
-use cmp_sandbox::{Abilities, Tier, refuses_moves, refuses_truncation};
+use cmp_sandbox::{Abilities, Tier, covers_ports, refuses_moves, refuses_truncation};
 use tracing::{info, warn};
 
-use super::loading::FILTERS_PORTS;
 use crate::{
     event::Event,
     metrics::{Feature, Metrics},
@@ -66,7 +65,7 @@ fn gaps(tier: Tier, landlock: i32) -> Vec<&'static str> {
     let truncation = "this kernel's Landlock has no right for truncation: truncate(2) fails, and \
                       openat2(2) does; Linux 6.2 or newer lets commands use them";
     let gaps = [
-        (landlock < FILTERS_PORTS, ports),
+        (!covers_ports(landlock), ports),
         (refuses_moves(landlock), moves),
         (tier == Tier::Uid && refuses_truncation(landlock), truncation),
     ];

@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use cmp_sandbox::{Readable, Tier, refuses_moves};
+use cmp_sandbox::{Readable, Tier, covers_ports, refuses_moves};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -16,9 +16,6 @@ use crate::{
     request::Reach,
     state::State,
 };
-
-/// First version of Landlock that covers TCP ports.
-pub(super) const FILTERS_PORTS: i32 = 4;
 
 /// Leases of a setup that only answers questions.
 const NO_LEASES: u32 = 0;
@@ -78,7 +75,7 @@ pub(crate) fn reach(config: &Serve, tier: Tier, landlock: i32) -> Reach {
     let readable = setup.and_then(|setup| Readable::find(&setup).map_err(failed).ok());
     let hides_closed = tier == Tier::Namespaces;
     let search = config::search().to_vec();
-    let filters_ports = landlock >= FILTERS_PORTS;
+    let filters_ports = covers_ports(landlock);
     let refuses_moves = refuses_moves(landlock);
     Reach { readable, filters_ports, refuses_moves, hides_closed, search }
 }

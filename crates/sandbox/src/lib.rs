@@ -30,7 +30,7 @@ pub use self::{
     kernel::{
         heap::{give_back_free_memory, give_back_large_buffers},
         no_process::{MORE_PROCESSES, with_remedy},
-        policy::{home_above, refuses_moves, refuses_truncation},
+        policy::{covers_ports, home_above, refuses_moves, refuses_truncation},
         privilege::{NotDropped, as_user, drop_privileges},
     },
     readable::{Closing, Readable},

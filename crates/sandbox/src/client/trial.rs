@@ -28,10 +28,13 @@ use super::{
     link::Link,
     start::Abilities,
 };
-use crate::wire::{
-    message::JobKind,
-    plan::{Answer, CanaryTask, Task},
-    tier::Tier,
+use crate::{
+    kernel::policy::{covers_ports, covers_signals},
+    wire::{
+        message::JobKind,
+        plan::{Answer, CanaryTask, Task},
+        tier::Tier,
+    },
 };
 
 /// Longest duration of the trial. It usually takes milliseconds.
@@ -43,10 +46,6 @@ const PREFIX: &str = ".canary-";
 
 /// Attempts to create their directory. Another supervisor may remove it before it is locked.
 const ATTEMPTS: usize = 16;
-
-/// First versions of Landlock that cover TCP ports and abstract sockets.
-const COVERS_PORTS: i32 = 4;
-const COVERS_ABSTRACT: i32 = 6;
 
 /// Reasons why the sandbox cannot be trusted.
 #[derive(Debug, Error)]
@@ -134,21 +133,22 @@ impl Victims {
     /// Targets that this version of Landlock does not protect are left out.
     fn task(&self, abilities: &Abilities) -> io::Result<CanaryTask> {
         let path = |name| self.directory.path.join(name).to_string_lossy().into_owned();
-        let covers = |version| abilities.landlock >= version;
+        let landlock = abilities.landlock;
+        let of_files = |name| if landlock > 0 { path(name) } else { String::new() };
         let port = u32::from(self.port.local_addr()?.port());
         Ok(CanaryTask {
             supervisor: std::process::id(),
             root: abilities.root.to_string_lossy().into_owned(),
             secret: path("secret"),
-            world: if covers(1) { path("world") } else { String::new() },
-            open: if covers(1) { path("open") } else { String::new() },
+            world: of_files("world"),
+            open: of_files("open"),
             socket: path("socket"),
-            abstract_name: if covers(COVERS_ABSTRACT) {
+            abstract_name: if covers_signals(landlock) {
                 self.abstract_name.clone()
             } else {
                 String::new()
             },
-            port: if covers(COVERS_PORTS) { port } else { 0 },
+            port: if covers_ports(landlock) { port } else { 0 },
         })
     }
 }

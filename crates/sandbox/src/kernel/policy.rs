@@ -235,6 +235,18 @@ pub fn refuses_truncation(landlock: i32) -> bool {
     (ABI::V1 as i32..ABI::V3 as i32).contains(&landlock)
 }
 
+/// True if this version of Landlock covers TCP ports.
+#[must_use]
+pub fn covers_ports(landlock: i32) -> bool {
+    landlock >= ABI::V4 as i32
+}
+
+/// True if this version of Landlock covers signals and abstract sockets. Requests with the
+/// same UID need it to be isolated.
+pub(crate) fn covers_signals(landlock: i32) -> bool {
+    landlock >= ABI::V6 as i32
+}
+
 /// The paths that do not lie below another one of them. A rule for a directory covers
 /// everything below it.
 fn outermost(paths: &[PathBuf]) -> Vec<PathBuf> {

@@ -17,10 +17,6 @@ use crate::{
     },
 };
 
-/// First version of Landlock that covers signals and abstract sockets (Linux
-/// 6.12). Requests with the same UID need it to be isolated.
-pub(super) const LANDLOCK_TIER: i32 = 6;
-
 /// Reasons why none of the requested tiers is available.
 #[derive(Debug, Error)]
 pub(super) enum NotPrepared {
@@ -71,9 +67,7 @@ pub(super) enum Unavailable {
          only isolation with --accept-no-landlock"
     )]
     NoLandlock,
-    #[error(
-        "Landlock version {LANDLOCK_TIER} is needed (Linux 6.12), but this kernel has version {0}"
-    )]
+    #[error("Landlock version 6 is needed (Linux 6.12), but this kernel has version {0}")]
     OldLandlock(i32),
     #[error("cannot read the groups of caches in {path}: {error}: set another --work-dir")]
     CacheRoot { path: PathBuf, error: io::Error },

@@ -20,7 +20,7 @@ use super::{
     census,
     cgroup::{Cgroups, NoCgroups},
     cleaner, descendants,
-    not_prepared::{LANDLOCK_TIER, NotPrepared, Unavailable, sentences},
+    not_prepared::{NotPrepared, Unavailable, sentences},
     pressure::ContainerMemory,
     process_check::ProcessCheck,
     reserve::Kit,
@@ -31,7 +31,7 @@ use crate::{
     kernel::{
         filter,
         fork::{SingleThreaded, check_closing},
-        policy::{NoPolicy, Policy},
+        policy::{NoPolicy, Policy, covers_signals},
         privilege::become_user,
     },
     wire::{
@@ -143,7 +143,7 @@ fn has(
     landlock: i32,
 ) -> Result<Option<UidPool>, Unavailable> {
     match tier {
-        Tier::Landlock if landlock < LANDLOCK_TIER => {
+        Tier::Landlock if !covers_signals(landlock) => {
             return Err(Unavailable::OldLandlock(landlock));
         }
         Tier::None | Tier::Landlock => return Ok(None),
