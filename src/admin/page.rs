@@ -10,6 +10,11 @@ use super::Audience;
 const PAGES: &str = "not found: use /, /metrics, /livez, /readyz, /startupz, /plugins, /requests, /events, \
                      /-/log-level, or POST /-/reload";
 
+/// Answers to a wrong method.
+const USE_GET: &str = "method not allowed: use GET";
+const USE_GET_OR_PUT: &str = "method not allowed: use GET or PUT";
+const USE_POST: &str = "method not allowed: use POST";
+
 /// The status code of a refused request, and the reason.
 type Refusal = (StatusCode, &'static str);
 
@@ -51,27 +56,21 @@ impl Page {
         peer: IpAddr,
     ) -> Result<Self, Refusal> {
         let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
-        let is_posting = *request.method() == Method::POST;
-        let is_writing = is_posting || *request.method() == Method::PUT;
-        let (page, is_right, only) = match request.uri().path() {
-            "/" => (Self::Status, is_reading, "GET"),
-            "/metrics" => (Self::Metrics(Format::accepted(request.headers())), is_reading, "GET"),
-            "/livez" => (Self::Alive(Detail::of(request)), is_reading, "GET"),
-            "/readyz" | "/startupz" => (Self::Ready(Detail::of(request)), is_reading, "GET"),
-            "/plugins" => (Self::Plugins, is_reading, "GET"),
-            "/requests" => (Self::Requests, is_reading, "GET"),
-            "/events" => (Self::Events, is_reading, "GET"),
-            "/-/log-level" if is_reading => (Self::LogLevel, true, "GET"),
-            "/-/log-level" => (Self::SetLogLevel, is_writing, "GET, PUT or POST"),
-            "/-/reload" => (Self::Reload, is_posting, "POST"),
+        let is = |method| *request.method() == method;
+        let (page, is_right, refusal) = match request.uri().path() {
+            "/" => (Self::Status, is_reading, USE_GET),
+            "/metrics" => (Self::Metrics(Format::accepted(request.headers())), is_reading, USE_GET),
+            "/livez" => (Self::Alive(Detail::of(request)), is_reading, USE_GET),
+            "/readyz" | "/startupz" => (Self::Ready(Detail::of(request)), is_reading, USE_GET),
+            "/plugins" => (Self::Plugins, is_reading, USE_GET),
+            "/requests" => (Self::Requests, is_reading, USE_GET),
+            "/events" => (Self::Events, is_reading, USE_GET),
+            "/-/log-level" if is_reading => (Self::LogLevel, true, USE_GET_OR_PUT),
+            "/-/log-level" => (Self::SetLogLevel, is(Method::PUT), USE_GET_OR_PUT),
+            "/-/reload" => (Self::Reload, is(Method::POST), USE_POST),
             _ => return Err((StatusCode::NOT_FOUND, PAGES)),
         };
         if !is_right {
-            let refusal = match only {
-                "GET" => "method not allowed: use GET",
-                "POST" => "method not allowed: use POST",
-                _ => "method not allowed: use GET, PUT or POST",
-            };
             return Err((StatusCode::METHOD_NOT_ALLOWED, refusal));
         }
         page.allowed(request.headers(), audience, peer)
@@ -179,16 +178,14 @@ mod tests {
         assert_eq!(page("GET", "/other", "127.0.0.1"), Err(404));
         assert_eq!(page("POST", "/metrics", "127.0.0.1"), Err(405));
         assert_eq!(page("GET", "/-/reload", "127.0.0.1"), Err(405));
-        assert_eq!(page("DELETE", "/-/log-level", "127.0.0.1"), Err(405));
+        assert_eq!(page("POST", "/-/log-level", "127.0.0.1"), Err(405));
     }
 
     #[test]
     fn only_the_pod_may_give_orders() {
-        for (method, path, order) in [
-            ("POST", "/-/reload", Page::Reload),
-            ("POST", "/-/log-level", Page::SetLogLevel),
-            ("PUT", "/-/log-level", Page::SetLogLevel),
-        ] {
+        for (method, path, order) in
+            [("POST", "/-/reload", Page::Reload), ("PUT", "/-/log-level", Page::SetLogLevel)]
+        {
             for near in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
                 assert_eq!(page(method, path, near), Ok(order), "{near}");
             }
@@ -238,9 +235,9 @@ mod tests {
     #[test]
     fn pages_in_a_browser_may_not_give_orders() {
         for audience in [Audience::Everybody, Audience::Public, Audience::Operators] {
-            for path in ["/-/reload", "/-/log-level"] {
-                let request = Request::post(path).header("Origin", "http://evil.example");
-                let request = request.body(()).unwrap();
+            for (method, path) in [("POST", "/-/reload"), ("PUT", "/-/log-level")] {
+                let request = Request::builder().method(method).uri(path);
+                let request = request.header("Origin", "http://evil.example").body(()).unwrap();
                 let near = "127.0.0.1".parse().unwrap();
                 assert_eq!(Page::of(&request, audience, near).unwrap_err().0, 403);
             }
