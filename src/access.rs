@@ -56,6 +56,7 @@ fn restore_one(path: &Path, needed: u32, mode: u32) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::skip::skip;
 
     fn close(path: &Path, mode: u32) {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
@@ -80,8 +81,7 @@ mod tests {
     #[test]
     fn a_directory_of_another_user_stays_as_it_is() {
         if !geteuid().is_root() {
-            println!("skipped: needs root, to give a directory away");
-            return;
+            return skip("needs root, to give a directory away");
         }
         let root = tempfile::tempdir().unwrap();
         std::os::unix::fs::chown(root.path(), Some(1), None).unwrap();

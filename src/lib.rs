@@ -79,6 +79,9 @@ mod semaphore;
 pub mod serve;
 mod settings;
 mod shutdown;
+#[cfg(test)]
+#[path = "../tests/product/skip.rs"]
+mod skip;
 pub mod state;
 pub mod status;
 pub mod supervisor;
