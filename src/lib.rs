@@ -23,29 +23,7 @@
 //! 8. `request/manifests.rs` splits the output with the crate `cmp_yaml`, and
 //!    `grpc/status.rs` turns an error into a gRPC status.
 //!
-//! # Other modules
-//!
-//! - [`config`] reads flags and environment variables.
-//! - `admin`, [`metrics`], `recent`, [`state`] and [`log`] show the state of the
-//!   supervisor.
-//! - `traces` sends spans of calls and phases to a collector.
-//! - [`evidence`] copies running requests, and [`bundle`] keeps those that fail.
-//! - [`container`] reads the container's limits, [`budget`] shares them out, and `settings`
-//!   is the table of all flags and keys.
-//! - `volume` and `upkeep` watch the work volume and the supervisor's directories.
-//! - [`validate`] checks definitions; [`status`] and [`probe`] ask a running supervisor.
-//! - [`local`] runs `render`, `match`, `params` and `doctor` with a private
-//!   supervisor, which reports to it by `event`.
-//! - [`migrate`] replaces the sidecars in manifests by this one.
-//! - [`git_ask_pass`] answers git's questions for credentials.
-//! - [`install`] copies the program into another container's directory.
-//! - `hidden` finds paths that plugins may miss.
-//! - [`terminal`] makes texts of others safe to print.
-//! - `programs` finds the programs of plugins' commands.
-//! - `semaphore` limits how many do something at the same time.
-//! - `access` gives access to our directories back, and `accept` waits if connections
-//!   cannot be accepted.
-//! - `shutdown` stops everything in order.
+//! The code map in `ARCHITECTURE.md` has all modules.
 
 #![forbid(unsafe_code)]
 

@@ -23,6 +23,17 @@ fn the_readme_of_a_crate_has_a_row_for_each_module() {
 }
 
 #[test]
+fn the_code_map_has_each_module_of_the_product() {
+    let text = document("ARCHITECTURE.md");
+    let (_, map) = text.split_once("| independent of |\n|---|---|---|\n").unwrap();
+    let rows = map.lines().map_while(|line| line.strip_prefix("| ")?.split_once(" | "));
+    let modules: BTreeSet<_> = rows.flat_map(|row| row.0.split('`').skip(1).step_by(2)).collect();
+    let sources = of_crate(".").iter().filter(|source| source.module.len() == 1);
+    let missing: Vec<_> = sources.map(Source::top).filter(|top| !modules.contains(top)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
 fn the_glossary_is_in_order() {
     let text = document("ARCHITECTURE.md");
     let (_, glossary) = text.split_once("| word | meaning |\n|---|---|\n").unwrap();
