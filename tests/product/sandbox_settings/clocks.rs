@@ -160,7 +160,8 @@ fn a_command_keeps_its_time_to_end_if_the_first_signal_comes_late() {
         for pid in &stopped[1..] {
             signal(*pid, Signal::CONT).unwrap();
         }
-        eventually("the second", || children(spawner, &["cmp-ender"]).contains(&stopped[1]));
+        let killers = || children(spawner, &["cmp-killer", "cmp-ender"]);
+        eventually("the second", || killers().contains(&stopped[1]));
         let rest = sleeper(&ends).unwrap_or_else(|| panic!("{tier}: killed too early"));
         kill_process(rest, Signal::KILL).unwrap();
     }

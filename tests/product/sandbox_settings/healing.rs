@@ -192,7 +192,7 @@ fn a_stopped_killer_takes_no_lease_away() {
             asked.join().unwrap()
         });
         eventually(&format!("{tier}: the end of the lease"), || sleeper(&stays).is_none());
-        eventually("no killer", || children(spawner, &["cmp-ender"]).is_empty());
+        eventually("no killer", || children(spawner, &["cmp-killer", "cmp-ender"]).is_empty());
     }
 }
 

@@ -89,7 +89,11 @@ impl Duty {
 
     /// Name of the process, for people.
     pub(super) fn name(&self) -> &'static CStr {
-        if self.is_work() { c"cmp-worker" } else { c"cmp-ender" }
+        match self.what {
+            Some(DutyKind::Work(_)) => c"cmp-worker",
+            Some(DutyKind::End(_)) => c"cmp-ender",
+            Some(DutyKind::Sweep(_) | DutyKind::Stop(_)) | None => c"cmp-killer",
+        }
     }
 
     /// Runs in the standby process and returns its exit code.
