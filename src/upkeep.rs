@@ -1,8 +1,7 @@
 //! Keeps the directories of the supervisor usable, and watches the work volume.
 //!
-//! In tier `landlock`, requests run under our UID. Landlock has no right for
-//! chmod(2), so a request can close directories that it cannot even read. A
-//! person or a program may also remove a directory.
+//! Requests can close these directories, as `access` explains. A person or a program
+//! may also remove one.
 
 use std::{io, path::PathBuf, time::Duration};
 

@@ -1,7 +1,5 @@
 //! Arguments of traces.
 
-#![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
-
 use std::{env, fmt, str::FromStr};
 
 use clap::Args;

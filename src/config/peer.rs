@@ -1,6 +1,5 @@
 //! Starting as argocd-cmp-server.
 
-#![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 #![expect(clippy::doc_markdown, reason = "help texts are not Markdown")]
 
 use std::{env, error::Error as _, ffi::OsStr, path::PathBuf};

@@ -1,7 +1,5 @@
 //! Arguments of `serve`.
 
-#![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
-
 use std::{
     env,
     fmt::Display,

@@ -1,7 +1,5 @@
 //! The source of a wrong value.
 
-#![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
-
 use std::env;
 
 use clap::{

@@ -23,7 +23,7 @@ use crate::{accept::AcceptErrors, request::admission::NewestDefinition, supervis
 const LINGER: Duration = Duration::from_millis(50);
 
 /// Longest time spent on waiting clients if there are no file descriptors left.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Pause after a waiting client could not be accepted.
 const DRAIN_PAUSE: Duration = Duration::from_millis(100);
@@ -113,7 +113,7 @@ impl Acceptor {
 
     /// Accepts the clients that still wait.
     async fn drain(&self) {
-        let latest = Instant::now() + DRAIN_TIMEOUT;
+        let latest = Instant::now() + QUEUE_TIMEOUT;
         loop {
             match timeout(LINGER, self.socket.accept()).await {
                 Ok(Ok((stream, _))) => self.spawn_connection(stream),

@@ -21,7 +21,7 @@ use crate::request::{BrokenStream, ChunkStream, RequestHeader};
 
 /// Longest wait for the rest of an archive that is no longer needed. It is longer
 /// than any deadline of Argo CD, so the client ends the stream first.
-const DRAIN_TIMEOUT: Duration = Duration::from_mins(5);
+const REST_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Streams of ended requests that are read at full speed at a time. If hundreds of
 /// waiting requests end together, some clients receive their answers in time;
@@ -141,7 +141,7 @@ impl Inbound {
         }
         drop(turn);
         // A slower client has long reached its own deadline.
-        let _ = timeout(DRAIN_TIMEOUT, self.read_rest()).await;
+        let _ = timeout(REST_TIMEOUT, self.read_rest()).await;
     }
 
     async fn read_rest(&mut self) {
@@ -244,7 +244,7 @@ mod tests {
 
     fn inbound(body: Body) -> Inbound {
         let decoder = tonic_prost::ProstCodec::<(), _>::default().decoder();
-        Inbound::new(Streaming::new_request(decoder, body, None, None), DRAIN_TIMEOUT)
+        Inbound::new(Streaming::new_request(decoder, body, None, None), REST_TIMEOUT)
     }
 
     #[tokio::test]
@@ -277,7 +277,7 @@ mod tests {
         let frames = tokio_stream::iter(0..3).then(move |_| {
             let frame = frame.clone();
             async move {
-                sleep(DRAIN_TIMEOUT * 2 / 3).await;
+                sleep(REST_TIMEOUT * 2 / 3).await;
                 Ok::<_, Status>(Frame::data(frame))
             }
         });

@@ -61,9 +61,9 @@ pub enum Code {
     ConfigMap,
     /// A key with the wrong upper or lower case.
     KeyCase,
-    /// An unknown key in `spec.sandbox` or `spec.limits`.
+    /// An unknown key in `spec.sandbox`, `spec.workspace` or `spec.limits`.
     UnknownOwnKey,
-    /// An invalid value in `spec.sandbox` or `spec.limits`.
+    /// An invalid value in `spec.sandbox`, `spec.workspace` or `spec.limits`.
     InvalidValue,
     /// No definition in the file or directory.
     NoDefinition,

@@ -17,8 +17,7 @@ use crate::{
 pub struct Summary {
     /// True if the supervisor is ready for requests.
     pub ready: bool,
-    /// The checks behind `ready`; empty if the supervisor is too old to tell.
-    #[serde(default)]
+    /// The checks behind `ready`.
     pub checks: Vec<Check>,
     /// The result of the last read of the definitions.
     pub result: Reload,
@@ -33,7 +32,7 @@ pub struct Summary {
     /// Messages about mounts whose content never changes, with a remedy.
     pub static_mounts: Vec<String>,
     /// The share of the container that requests may use, and the origin of each
-    /// number; `None` if the supervisor is too old to tell.
+    /// number; `None` until the container's limits are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
     /// Paths that plugins may miss, each with the line that opens it.

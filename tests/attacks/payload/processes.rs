@@ -214,6 +214,7 @@ pub(crate) fn inherited_descriptors(_: &Targets) -> Outcome {
     Outcome::refused("only the standard descriptors are open")
 }
 
+#[expect(clippy::disallowed_methods, reason = "the environment of tests, not of the product")]
 pub(crate) fn inherited_variables(_: &Targets) -> Outcome {
     let own = std::env::vars_os().find(|(name, _)| name.to_string_lossy().starts_with("CMP_"));
     own.map_or(Outcome::refused("no such variable"), |(name, _)| {

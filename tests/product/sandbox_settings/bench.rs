@@ -275,7 +275,7 @@ pub(crate) fn tiers() -> Vec<&'static str> {
         rendered.code == Some(0)
     };
     let had: Vec<_> = TIERS.into_iter().filter(is_had).collect();
-    assert!(had.contains(&"none"), "not even a sandbox of nothing can be had");
+    assert!(had.contains(&"none"), "not even the tier none is available");
     had
 }
 

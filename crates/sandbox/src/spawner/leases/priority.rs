@@ -35,7 +35,7 @@ impl Leases {
         match self.fork.fork(|| demote::run(uids, &workers, pen)) {
             Ok(pid) => drop(self.children.insert(pid, ChildRole::Demoter { slot })),
             // If the container has no process left, a later pass tries again.
-            Err(_none_to_be_had) => lease.priority.missed(),
+            Err(_refused) => lease.priority.missed(),
         }
     }
 }

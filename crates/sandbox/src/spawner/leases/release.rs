@@ -114,7 +114,7 @@ impl Leases {
                     },
                 );
             }
-            Err(_none_to_be_had) => {
+            Err(_refused) => {
                 self.turns.end(Ended::Lease(index));
                 self.step(index, |release| release.ended(now, Remaining::Unknown));
             }
