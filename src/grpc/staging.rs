@@ -8,8 +8,9 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use cmp_sandbox::{lock_directory, remove_abandoned};
 use rustix::{
-    fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with},
+    fs::{CWD, RenameFlags, renameat_with},
     io::Errno,
 };
 
@@ -36,7 +37,7 @@ impl Staging {
     /// Creates a directory beside the sockets, and removes the directories of
     /// dead processes.
     pub(super) fn new(sockets: &Path) -> io::Result<Self> {
-        clear(sockets)?;
+        remove_abandoned(sockets, PREFIX);
         for _ in 0..ATTEMPTS {
             let path = sockets.join(format!("{PREFIX}{:04x}", rand::random::<u16>()));
             match DirBuilder::new().mode(0o700).create(&path) {
@@ -45,7 +46,7 @@ impl Staging {
             }
             // Another process that starts now may remove the directory before it is
             // locked.
-            if let Some(lock) = lock(&path)?
+            if let Some(lock) = lock_directory(&path)?
                 && is_at(&lock, &path)
             {
                 return Ok(Self { path, lock, used: AtomicU64::new(0) });
@@ -110,33 +111,6 @@ impl Drop for Staging {
 fn is_at(file: &File, path: &Path) -> bool {
     let held = file.metadata().map(|about| FileIdentity::from(&about));
     held.is_ok_and(|held| FileIdentity::of(path).is_ok_and(|now| now == held))
-}
-
-/// Locks a directory; `None` if another process holds the lock, or it is gone.
-fn lock(path: &Path) -> io::Result<Option<File>> {
-    let directory = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened?,
-    };
-    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => Ok(None),
-        locked => locked.map(|()| Some(directory)).map_err(Into::into),
-    }
-}
-
-fn clear(sockets: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(sockets)? {
-        let entry = entry?;
-        let is_staging = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
-        if !is_staging || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            continue;
-        }
-        if let Ok(Some(_lock)) = lock(&entry.path()) {
-            // Another process may be faster, and a directory that stays does no harm.
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

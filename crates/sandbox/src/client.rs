@@ -13,6 +13,7 @@ mod heartbeat;
 mod lease;
 mod limit_watch;
 mod link;
+mod locked;
 mod output;
 mod output_pipe;
 mod redact;
@@ -34,6 +35,7 @@ pub use self::{
     health::Health,
     lease::{Lease, NoLease, SharedRepository, SpawnerGone},
     link::Link,
+    locked::{lock_directory, remove_abandoned},
     output::{Output, Termination, Usage},
     redact::Redactor,
     room::{FIRST_OUTPUT, Room},

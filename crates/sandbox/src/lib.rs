@@ -25,7 +25,8 @@ pub use self::{
         FIRST_OUTPUT, Health, Lease, Link, Network, NoLease, NotProven, NotRun, NotStarted,
         NotUnpacked, OUTPUT_TARGET, Ordered, Output, Redactor, RequestUsage, Room, SPAWNER, Setup,
         SharedRepository, Shortfall, Spawner, SpawnerGone, SpawnerProcess, Termination, Unconfined,
-        Unpack, Unpacked, Unpacking, Usage, ends_as_credential, suggests_credential,
+        Unpack, Unpacked, Unpacking, Usage, ends_as_credential, lock_directory, remove_abandoned,
+        suggests_credential,
     },
     kernel::{
         heap::{give_back_free_memory, give_back_large_buffers},

@@ -14,10 +14,6 @@ use std::{
 };
 
 use rand::RngExt;
-use rustix::{
-    fs::{FlockOperation, OFlags, flock},
-    io::Errno,
-};
 use thiserror::Error;
 use tokio::time::timeout;
 
@@ -26,6 +22,7 @@ use super::{
     handle::{Unconfined, cannot},
     lease::NoLease,
     link::Link,
+    locked::{lock_directory, remove_abandoned},
     start::Abilities,
 };
 use crate::{
@@ -164,7 +161,7 @@ struct TargetDirectory {
 impl TargetDirectory {
     /// Creates a directory in `parent`, and removes those of supervisors that were killed.
     fn create(parent: &Path) -> io::Result<Self> {
-        remove_abandoned(parent);
+        remove_abandoned(parent, PREFIX);
         for _ in 0..ATTEMPTS {
             // Random: several supervisors may share the directory and the network,
             // and have the same process ID in containers of their own.
@@ -172,7 +169,7 @@ impl TargetDirectory {
             let path = parent.join(name);
             fs::DirBuilder::new().mode(0o755).create(&path)?;
             let mut made = Self { path, lock: None };
-            made.lock = lock(&made.path)?;
+            made.lock = lock_directory(&made.path)?;
             // Another supervisor that starts now may have removed it before the lock.
             if made.lock.is_some() && made.path.exists() {
                 return Ok(made);
@@ -206,45 +203,9 @@ impl Drop for TargetDirectory {
     }
 }
 
-/// Locks a directory; `None` if another process holds the lock, or it is gone.
-fn lock(path: &Path) -> io::Result<Option<fs::File>> {
-    // Anybody may create a pipe here, which would make this wait, or a link.
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let mut options = fs::OpenOptions::new();
-    options.read(true).custom_flags(flags.bits().cast_signed());
-    let directory = match options.open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened?,
-    };
-    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => Ok(None),
-        locked => locked.map(|()| Some(directory)).map_err(Into::into),
-    }
-}
-
-/// Removes targets of supervisors that were killed during their trial. Errors
-/// are ignored, because the names cannot collide.
-fn remove_abandoned(parent: &Path) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let is_target = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        if is_target && let Ok(Some(_abandoned)) = lock(&entry.path()) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_pipe_with_the_name_of_targets_does_not_hold_up_the_start() {
-        let parent = tempfile::tempdir().unwrap();
-        let pipe = parent.path().join(format!("{PREFIX}x"));
-        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        remove_abandoned(parent.path());
-        assert!(pipe.exists());
-    }
 
     #[test]
     fn supervisors_with_equal_process_ids_share_a_directory() {
@@ -263,7 +224,7 @@ mod tests {
         let killed = directory.path().join(".canary-1");
         fs::create_dir(&killed).unwrap();
         fs::write(killed.join("secret"), "").unwrap();
-        remove_abandoned(directory.path());
+        remove_abandoned(directory.path(), PREFIX);
         assert!(!killed.exists());
         assert!(running.directory.path.join("secret").exists(), "its trial is running");
     }
