@@ -47,7 +47,7 @@ use nix::{
     unistd::{Gid, Uid, dup2_stderr},
 };
 
-pub(super) use self::watch::KILL_ORDER;
+pub(super) use self::watch::{KILL_ORDER, lacked_process};
 pub use self::{
     beneath::until_not_again, lookup::look_up, modes::closed_by_mode, read_paths::DEFINITIONS,
 };

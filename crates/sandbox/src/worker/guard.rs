@@ -17,17 +17,14 @@ use nix::{
 
 use super::{
     Job,
-    watch::{KILL_ORDER, SignalScope, end_as, watched},
+    watch::{KILL_ORDER, SignalScope, end_as, failed, watched},
 };
 use crate::{kernel::parent::end_with, wire::tier::Tier};
 
 /// Does the job in a child, kills all its leftover processes, and ends like the
 /// child.
 pub(super) fn run(job: &mut Job<'_>) -> i32 {
-    match guard(job) {
-        Ok(status) => end_as(status),
-        Err(error) => job.fail("guard a command", error),
-    }
+    end_as(guard(job).unwrap_or_else(|error| failed(job, "guard a command", error)))
 }
 
 fn guard(job: &mut Job<'_>) -> io::Result<i32> {

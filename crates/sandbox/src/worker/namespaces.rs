@@ -34,11 +34,10 @@ pub(crate) use self::frame::{Roots, SCRATCHES, separate_mounts};
 use self::part::Source;
 use super::{
     Job,
-    watch::{KILL_ORDER, SignalScope, end_as, watched},
+    watch::{KILL_ORDER, SignalScope, end_as, failed, watched},
 };
 use crate::kernel::{
     fork::{self, SingleThreaded},
-    no_process,
     parent::end_with,
 };
 
@@ -68,18 +67,13 @@ pub(crate) fn probe(fork: SingleThreaded) -> io::Result<()> {
 
 /// Does a job in new namespaces and ends like it.
 pub(super) fn enter(job: &mut Job<'_>) -> i32 {
-    match monitor(job) {
-        Ok(status) => end_as(status),
-        Err(error) => job.fail("create namespaces", explained(error)),
-    }
+    let ended = monitor(job);
+    end_as(ended.unwrap_or_else(|error| failed(job, "create namespaces", explained(error))))
 }
 
 /// Adds the limit that the kernel means. Its "no space" is about numbers of namespaces and
 /// mounts here, not about the work volume, so the result has no error number.
 fn explained(error: io::Error) -> io::Error {
-    if no_process::is_limit(&error) {
-        return io::Error::other(no_process::reason(&error));
-    }
     // Only the kind is left of an error about a part that is mounted.
     if error.kind() != io::ErrorKind::StorageFull {
         return error;
@@ -122,10 +116,9 @@ fn monitor(job: &mut Job<'_>) -> io::Result<i32> {
 /// is left.
 fn init(job: &mut Job<'_>, mut status_socket: UnixStream) -> i32 {
     let status = prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from);
-    let status = match status.and_then(|()| attend(job)) {
-        Ok(status) => status,
-        Err(error) => job.fail("set up namespaces", explained(error)),
-    };
+    let ended = status.and_then(|()| attend(job));
+    let status =
+        ended.unwrap_or_else(|error| failed(job, "set up namespaces", explained(error)));
     i32::from(status_socket.write_all(&status.to_ne_bytes()).is_err())
 }
 
@@ -147,8 +140,6 @@ mod tests {
         assert_eq!(error.raw_os_error(), None);
         let part = io::Error::new(io::ErrorKind::StorageFull, "/etc: no space left on device");
         assert!(explained(part).to_string().contains("fs.mount-max"));
-        let error = explained(Errno::EAGAIN.into()).to_string();
-        assert!(error.contains("pids.max"), "{error}");
         assert_eq!(explained(Errno::EPERM.into()).raw_os_error(), Some(Errno::EPERM as i32));
     }
 }

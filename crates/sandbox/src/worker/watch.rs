@@ -12,7 +12,7 @@ use nix::{
 
 use super::Job;
 use crate::{
-    kernel::fork,
+    kernel::{fork, no_process},
     wire::plan::{Answer, Exited},
 };
 
@@ -21,6 +21,13 @@ pub(crate) const KILL_ORDER: Signal = Signal::SIGUSR1;
 
 /// Exit code of a process that should end by a signal but does not.
 const UNFIT: i32 = 126;
+
+/// Exit code of a process between the spawner and a command that could not create the next
+/// process. No command gives it to them: a tenant could have the largest request ended.
+const NO_PROCESS: i32 = 203;
+
+/// Position of the exit code in a status as returned by wait4(2).
+const CODE_SHIFT: i32 = 8;
 
 /// The processes that a watcher signals.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +67,7 @@ impl SignalScope {
                 }
             }
             match status {
-                Some(status) if !has_children() => return Ok(status),
+                Some(status) if !has_children() => return Ok(passed_on(status)),
                 // Repeated, because a killed spawner sends the order only once,
                 // and orphans arrive when their parents end.
                 Some(_) | None if is_ending => self.signal(Signal::SIGKILL),
@@ -90,6 +97,33 @@ fn has_children() -> bool {
     waitid(Id::All, look).is_ok()
 }
 
+/// The status of a command that a watcher ends with. The supervisor has the real one already.
+fn passed_on(status: i32) -> i32 {
+    if lacked_process(status) { UNFIT << CODE_SHIFT } else { status }
+}
+
+/// Returns true if a watcher with this status could not create a process, because a limit of
+/// processes is reached.
+pub(crate) fn lacked_process(status: i32) -> bool {
+    ExitStatus::from_raw(status).code() == Some(NO_PROCESS)
+}
+
+/// Reports a failed step of a watcher. Returns the status to end with.
+pub(super) fn failed(job: &mut Job<'_>, what: &'static str, error: io::Error) -> i32 {
+    let (error, code) = explained(error);
+    let untold = job.fail(what, error);
+    code.unwrap_or(untold) << CODE_SHIFT
+}
+
+/// Adds the limit of processes to an error if the kernel means it, and the exit code that tells
+/// the spawner.
+fn explained(error: io::Error) -> (io::Error, Option<i32>) {
+    if no_process::is_limit(&error) {
+        return (io::Error::other(no_process::reason(&error)), Some(NO_PROCESS));
+    }
+    (error, None)
+}
+
 /// Ends this process with the same exit code or signal as another one.
 pub(super) fn end_as(status: i32) -> i32 {
     let status = ExitStatus::from_raw(status);
@@ -100,4 +134,29 @@ pub(super) fn end_as(status: i32) -> i32 {
         fork::end_by(signal);
     }
     UNFIT
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::errno::Errno;
+
+    use super::*;
+
+    #[test]
+    fn a_limit_of_processes_is_named_and_told_to_the_spawner() {
+        let (error, code) = explained(Errno::EAGAIN.into());
+        assert!(error.to_string().contains("pids.max"), "{error}");
+        assert!(lacked_process(code.unwrap() << CODE_SHIFT));
+        let (error, code) = explained(Errno::EPERM.into());
+        assert_eq!((error.raw_os_error(), code), (Some(Errno::EPERM as i32), None));
+    }
+
+    #[test]
+    fn a_command_cannot_tell_the_spawner_that_it_lacked_a_process() {
+        for status in 0..=u16::MAX {
+            let status = i32::from(status);
+            assert!(!lacked_process(passed_on(status)), "{status}");
+        }
+        assert_eq!(passed_on(1 << CODE_SHIFT), 1 << CODE_SHIFT);
+    }
 }

@@ -24,7 +24,9 @@ use crate::{
     wire::{
         message::{SpawnerEvent, WorkerEnd, WorkerEnded},
         plan::Exited,
+        tier::Tier,
     },
+    worker::lacked_process,
 };
 
 /// Purpose of a child.
@@ -208,6 +210,10 @@ impl Leases {
                 self.turns.wait(Ended::Lease(index));
                 self.serve_turns();
             }
+        }
+        // A worker with a UID of its own has no watcher: this would be its command's code.
+        if self.prepared.tier != Tier::Uid && lacked_process(reaped.status) {
+            self.passes.refused(Instant::now());
         }
         self.report_excess(index);
         self.wake_without_workers(index);
