@@ -22,6 +22,7 @@ mod kill;
 mod leases;
 mod leftovers;
 mod meter;
+mod needed;
 mod not_prepared;
 mod pressure;
 mod priority;
@@ -118,7 +119,12 @@ pub(super) fn run(control: OwnedFd) -> io::Result<()> {
 fn begin() -> Result<(SingleThreaded, SignalFd), NotPrepared> {
     let fork = SingleThreaded::check().map_err(NotPrepared::Threads)?;
     let step = "leave the session of the supervisor";
-    let signals = detach().map_err(|error| NotPrepared::Step { step, error })?;
+    let watched = detach().map_err(|error| NotPrepared::Step { step, error })?;
+    let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+    let signals = SignalFd::with_flags(&watched, flags).map_err(|errno| {
+        let error = errno.into();
+        NotPrepared::Call { name: "signalfd4", error }
+    })?;
     know_processor();
     Ok((fork, signals))
 }
@@ -131,8 +137,9 @@ fn know_processor() {
     let _ = std::arch::is_x86_feature_detected!("avx2");
 }
 
-/// Resets everything that was inherited from the supervisor's parent.
-fn detach() -> io::Result<SignalFd> {
+/// Resets everything that was inherited from the supervisor's parent. Returns the signals to
+/// read from a descriptor.
+fn detach() -> io::Result<SigSet> {
     fork::default_actions();
     umask(Mode::S_IWGRP | Mode::S_IWOTH);
     // A new session: ^C in a terminal reaches only the supervisor, which then
@@ -153,7 +160,7 @@ fn detach() -> io::Result<SignalFd> {
         watched.add(signal);
     }
     watched.thread_block()?;
-    Ok(SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
+    Ok(watched)
 }
 
 fn prepare(fork: SingleThreaded, setup: &SetupOrder) -> Result<Leases, NotPrepared> {

@@ -31,11 +31,15 @@ const QUARANTINE: Duration = Duration::from_secs(30);
 
 /// System calls that only workers make: call, first argument if it matters, and
 /// text of the error.
-const STEPS: [(i64, Option<u32>, &str); 6] = [
+const STEPS: [(i64, Option<u32>, &str); 9] = [
     // The supervisor tests with the same call that Landlock is available.
-    (libc::SYS_landlock_restrict_self, None, "the kernel has no Landlock"),
+    (libc::SYS_landlock_restrict_self, None, "Landlock is refused"),
+    (libc::SYS_landlock_create_ruleset, None, "Landlock is refused"),
     (libc::SYS_landlock_add_rule, None, "restrict files"),
     (libc::SYS_close_range, None, "close_range(2) fails"),
+    // The first archive would be refused.
+    (libc::SYS_openat2, None, "openat2(2) fails"),
+    (libc::SYS_signalfd4, None, "signalfd4(2) fails"),
     (libc::SYS_setsid, None, "create a session"),
     (libc::SYS_prctl, Some(1), "set the parent death signal"),
     (libc::SYS_fchdir, None, "enter the workspace"),

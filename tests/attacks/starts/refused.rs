@@ -40,7 +40,7 @@ fn one_user() -> Result<(), String> {
     stage.options.isolation = "landlock";
     // The flag is for the tier `uid` only, so it must not help here.
     stage.options.more.push("--accept-no-landlock".to_owned());
-    is_refused(&stage, Some(emulate::NO_LANDLOCK), "Landlock version 6 is needed")
+    is_refused(&stage, Some(emulate::NO_LANDLOCK), "the kernel was built without Landlock")
 }
 
 /// The command with a `/proc` of its own that hides processes.

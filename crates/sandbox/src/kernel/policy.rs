@@ -22,7 +22,10 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, NetPort,
     PathBeneath, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
 };
-use nix::libc::{O_CLOEXEC, O_PATH};
+use nix::{
+    errno::Errno,
+    libc::{O_CLOEXEC, O_PATH},
+};
 use thiserror::Error;
 
 use self::mounts::Mounts;
@@ -191,18 +194,38 @@ impl Policy {
         }
     }
 
-    /// Runs in a child. Returns the version of Landlock that the kernel
-    /// enforces; 0 for none.
-    pub(crate) fn probe() -> i32 {
+    /// Runs in a child. Returns the version of Landlock that the kernel enforces, or the error
+    /// of the call that is refused.
+    pub(crate) fn probe() -> Result<i32, Errno> {
         let restrict = || {
             let handled = AccessFs::from_all(NEWEST);
             Ruleset::default().handle_access(handled)?.create()?.restrict_self()
         };
+        Errno::clear();
         match restrict().map(|status: RestrictionStatus| status.landlock) {
-            Ok(LandlockStatus::Available { effective_abi, .. }) => effective_abi as i32,
-            Ok(LandlockStatus::NotEnabled | LandlockStatus::NotImplemented) | Err(_) => 0,
+            Ok(LandlockStatus::Available { effective_abi, .. }) => Ok(effective_abi as i32),
+            Ok(LandlockStatus::NotEnabled) => Err(Errno::EOPNOTSUPP),
+            // The library takes every other error for this one; the last call that failed is
+            // that of Landlock.
+            Ok(LandlockStatus::NotImplemented) | Err(_) => Err(match Errno::last() {
+                Errno::UnknownErrno => Errno::ENOSYS,
+                errno => errno,
+            }),
         }
     }
+}
+
+/// Bit of an exit code that says that the others are an error.
+const ERROR: i32 = 0x80;
+
+/// An exit code with the result of [`Policy::probe`].
+pub(crate) fn code_of(probed: Result<i32, Errno>) -> i32 {
+    probed.unwrap_or_else(|errno| ERROR | errno as i32)
+}
+
+/// The result of [`Policy::probe`] with this exit code.
+pub(crate) fn of_code(code: i32) -> Result<i32, Errno> {
+    if code & ERROR == 0 { Ok(code) } else { Err(Errno::from_raw(code & !ERROR)) }
 }
 
 /// Lets this process and its descendants change only what is below `writable`, and
@@ -336,6 +359,13 @@ mod tests {
         assert!(table("").contains(&cpu) && table("").contains(&"/sys/fs/cgroup".into()));
         let mask = format!("4 1 0:4 / {}/cpu0/thermal_throttle ro - tmpfs x ro\n", cpu.display());
         assert!(!table(&mask).contains(&cpu));
+    }
+
+    #[test]
+    fn the_result_of_the_probe_passes_through_an_exit_code() {
+        for probed in [Ok(9), Err(Errno::EPERM), Err(Errno::ENOSYS), Err(Errno::EOPNOTSUPP)] {
+            assert_eq!(of_code(code_of(probed)), probed);
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::{
 
 use cmp_procfs::ChildList;
 use nix::{
+    errno::Errno,
     sys::{
         statfs::{TMPFS_MAGIC, fstatfs},
         wait::{WaitStatus, waitpid},
@@ -19,7 +20,7 @@ use super::{
     caches::{self, CACHES, CacheRoot},
     census,
     cgroup::{Cgroups, NoCgroups},
-    cleaner, descendants,
+    cleaner, descendants, needed,
     not_prepared::{NotPrepared, Unavailable, sentences},
     pressure::ContainerMemory,
     process_check::ProcessCheck,
@@ -30,8 +31,8 @@ use super::{
 use crate::{
     kernel::{
         filter,
-        fork::{SingleThreaded, check_closing},
-        policy::{NoPolicy, Policy, covers_signals},
+        fork::SingleThreaded,
+        policy::{self, NoPolicy, Policy, covers_signals},
         privilege::become_user,
     },
     wire::{
@@ -108,14 +109,16 @@ impl Prepared {
 
 /// Prepares the first requested tier that is fully available.
 pub(super) fn prepare(fork: SingleThreaded, setup: &SetupOrder) -> Result<Prepared, NotPrepared> {
-    check_closing().map_err(NotPrepared::Closing)?;
-    let landlock = landlock_version(fork)?;
+    needed::try_calls()?;
+    let probed = probe_landlock(fork)?;
+    let landlock = probed.unwrap_or_default();
     let mut missing = Vec::new();
     for tier in setup.tiers() {
-        match has(tier, fork, setup, landlock) {
+        match has(tier, fork, setup, probed) {
             Ok(uids) => {
                 let available = Available { tier, uids, landlock, missing: sentences(&missing) };
-                return build(fork, available, setup);
+                let built = build(fork, available, setup);
+                return built.map_err(|error| error.below(missing, tier));
             }
             Err(unavailable) => missing.push((tier, unavailable)),
         }
@@ -140,18 +143,21 @@ fn has(
     tier: Tier,
     fork: SingleThreaded,
     setup: &SetupOrder,
-    landlock: i32,
+    landlock: Result<i32, Errno>,
 ) -> Result<Option<UidPool>, Unavailable> {
-    match tier {
-        Tier::Landlock if !covers_signals(landlock) => {
-            return Err(Unavailable::OldLandlock(landlock));
+    match (tier, landlock) {
+        (Tier::Landlock, Err(errno)) => return Err(Unavailable::NoLandlock(errno)),
+        (Tier::Landlock, Ok(version)) if !covers_signals(version) => {
+            return Err(Unavailable::OldLandlock(version));
         }
-        Tier::None | Tier::Landlock => return Ok(None),
-        Tier::Uid | Tier::Namespaces if landlock == 0 && !setup.accept_no_landlock => {
-            return Err(Unavailable::NoLandlock);
+        (Tier::None, _) | (Tier::Landlock, Ok(_)) => return Ok(None),
+        (Tier::Uid | Tier::Namespaces, Err(errno)) if !setup.accept_no_landlock => {
+            return Err(Unavailable::NoLandlockBesides(errno));
         }
-        Tier::Uid => {}
-        Tier::Namespaces => namespaces::probe(fork).map_err(Unavailable::Namespaces)?,
+        (Tier::Uid | Tier::Namespaces, _) => {}
+    }
+    if tier == Tier::Namespaces {
+        namespaces::probe(fork).map_err(Unavailable::Namespaces)?;
     }
     // A group that owns caches must not become the UID of a request. Neither must the UID
     // that the supervisor takes later: killers would end the supervisor.
@@ -177,10 +183,11 @@ fn build(
     let has_roots = tier == Tier::Namespaces;
     has_roots.then(namespaces::separate_mounts).transpose().map_err(NotPrepared::Roots)?;
     let root = WorkspaceRoot::make(work_dir, shared)?;
+    let is_in_memory = is_in_memory(&root)?;
     let (path, _) = root::make(&work_dir.join(CACHES), caches::MODE, shared)?;
     let caches = CacheRoot::new(path);
     // Before the spawner becomes another user and denies itself system calls.
-    let cgroups = cgroups(fork, setup, &root, shared)?;
+    let cgroups = cgroups(fork, setup, is_in_memory, shared)?;
     shared.map_or(Ok(()), |uid| become_shared(fork, Uid::from_raw(uid)))?;
     let frame = root.path.with_file_name(root::FRAME);
     let paths = path_rules(setup, [root.path.clone(), caches.path.clone(), frame.clone()]);
@@ -228,15 +235,21 @@ fn build(
     })
 }
 
+/// True if workspaces are in memory. Their requests need a file in memory, too.
+fn is_in_memory(root: &WorkspaceRoot) -> Result<bool, NotPrepared> {
+    let about = fstatfs(&root.directory);
+    let is_in_memory = about.is_ok_and(|about| about.filesystem_type() == TMPFS_MAGIC);
+    is_in_memory.then(needed::try_file_in_memory).transpose()?;
+    Ok(is_in_memory)
+}
+
 /// Opens the cgroups of requests as far as they are wanted.
 fn cgroups(
     fork: SingleThreaded,
     setup: &SetupOrder,
-    root: &WorkspaceRoot,
+    counts_files: bool,
     shared: Option<u32>,
 ) -> Result<Result<Cgroups, NoCgroups>, NotPrepared> {
-    let counts_files =
-        fstatfs(&root.directory).is_ok_and(|about| about.filesystem_type() == TMPFS_MAGIC);
     let opened = match setup.request_cgroups() {
         Demand::Off => Err(NoCgroups::Off),
         Demand::Auto | Demand::Require if shared.is_some() && geteuid().is_root() => {
@@ -314,12 +327,14 @@ fn both(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths
 }
 
-fn landlock_version(fork: SingleThreaded) -> Result<i32, NotPrepared> {
+/// The version of Landlock that the kernel enforces, or the error of the call that is refused.
+fn probe_landlock(fork: SingleThreaded) -> Result<Result<i32, Errno>, NotPrepared> {
     let failed = |error| NotPrepared::Step { step: "probe Landlock", error };
-    let child = fork.fork(Policy::probe).map_err(failed)?;
+    let child = fork.fork(|| policy::code_of(Policy::probe())).map_err(failed)?;
     match waitpid(child, None) {
-        Ok(WaitStatus::Exited(_, version)) => Ok(version),
-        Ok(_) => Ok(0),
+        Ok(WaitStatus::Exited(_, code)) => Ok(policy::of_code(code)),
+        // Some profiles kill instead.
+        Ok(_) => Ok(Err(Errno::EPERM)),
         Err(error) => Err(failed(error.into())),
     }
 }

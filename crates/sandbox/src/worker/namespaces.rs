@@ -117,8 +117,7 @@ fn monitor(job: &mut Job<'_>) -> io::Result<i32> {
 fn init(job: &mut Job<'_>, mut status_socket: UnixStream) -> i32 {
     let status = prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from);
     let ended = status.and_then(|()| attend(job));
-    let status =
-        ended.unwrap_or_else(|error| failed(job, "set up namespaces", explained(error)));
+    let status = ended.unwrap_or_else(|error| failed(job, "set up namespaces", explained(error)));
     i32::from(status_socket.write_all(&status.to_ne_bytes()).is_err())
 }
 

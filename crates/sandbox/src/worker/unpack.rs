@@ -57,10 +57,18 @@ const MAX_DEFERRED: usize = 2 << 20;
 /// Bytes of a volume in memory that an entry takes besides its contents.
 const ENTRY: u64 = 4 << 10;
 
-/// Errors of a full volume, and those of a broken volume or node.
+/// Errors of a full volume, and those of a broken volume or node. No archive leads to a call
+/// that the kernel does not have.
 const FULL: [Errno; 2] = [Errno::ENOSPC, Errno::EDQUOT];
-const BROKEN: [Errno; 6] =
-    [Errno::EIO, Errno::EROFS, Errno::ESTALE, Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM];
+const BROKEN: [Errno; 7] = [
+    Errno::EIO,
+    Errno::EROFS,
+    Errno::ESTALE,
+    Errno::EMFILE,
+    Errno::ENFILE,
+    Errno::ENOMEM,
+    Errno::ENOSYS,
+];
 const AT_FAULT: &str = "the archive is not at fault: check the work volume and the node";
 
 /// Unpacks `archive` into the workspace's repository. `turn` is the file that came with the

@@ -1,7 +1,7 @@
 //! Removes leftovers of earlier starts from the directory of workspaces.
 
 use std::{
-    fs,
+    fs, io,
     os::{fd::AsFd, unix::fs::MetadataExt},
     time::{Duration, Instant},
 };
@@ -19,6 +19,7 @@ use crate::{
         not_prepared::NotPrepared,
         release::Remaining,
         reserve::Ordered,
+        root::NoWorkspaceRoot,
         setup::Prepared,
         turns::Ended,
     },
@@ -57,8 +58,15 @@ impl Leases {
     /// argocd-cmp-server. Processes that run as the owners remove directories,
     /// because nobody else can; they run in the background.
     pub(in crate::spawner) fn remove_stale(&mut self) -> Result<(), NotPrepared> {
-        let failed = |error| NotPrepared::Step { step: "clear the work directory", error };
         let Prepared { root, uids, .. } = &mut self.prepared;
+        let failed = |error: io::Error| {
+            if error.kind() == io::ErrorKind::PermissionDenied {
+                // A directory above it may be closed to this UID.
+                let path = root.path.clone();
+                return NoWorkspaceRoot::Io { path, error, uid: geteuid() }.into();
+            }
+            NotPrepared::Step { step: "clear the work directory", error }
+        };
         for entry in fs::read_dir(&root.path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let about = entry.metadata().map_err(failed)?;

@@ -6,6 +6,7 @@ use std::{
     io::Seek,
     os::{fd::AsFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
+    thread,
 };
 
 use cmp_discovery::{AppDirectory, EntryError, FileIndex, FileNamePattern, GlobPattern};
@@ -14,6 +15,7 @@ use proptest::prelude::*;
 use tar::{Builder, EntryType, Header};
 
 use super::*;
+use crate::kernel::filter;
 
 /// Few names, so that entries collide. One is longer than `NAME_MAX`.
 const NAMES: [&str; 8] = ["a", "b", "c", "l", "é", ".h", "..", LONG];
@@ -191,4 +193,30 @@ fn a_broken_volume_is_not_the_archives_fault() {
     };
     assert!(!text.contains(AT_FAULT), "{text}");
     assert!(matches!(refused(error(), None), JobError::Refused(_)));
+}
+
+#[test]
+fn a_call_that_the_kernel_lacks_is_not_blamed_on_the_archive() {
+    let workspace = tempfile::tempdir().unwrap();
+    fs::create_dir(workspace.path().join(REPOSITORY)).unwrap();
+    let directory = File::open(workspace.path()).unwrap();
+    let mut archive = tempfile::tempfile().unwrap();
+    let file = Member {
+        kind: EntryType::Regular,
+        name: "a".to_owned(),
+        target: String::new(),
+        mode: 0o644,
+    };
+    archive.write_all(&pack(&[file])).and_then(|()| archive.rewind()).unwrap();
+    let unpacked = thread::spawn(move || {
+        // It refuses openat2(2), in this thread.
+        filter::forbid_truncation().unwrap();
+        unpack(directory.as_fd(), &task(false), archive, None)
+    });
+    match unpacked.join().unwrap() {
+        Err(JobError::Full { text, errno: Errno::ENOSYS }) => {
+            assert!(text.contains("the archive is not at fault"), "{text}");
+        }
+        other => panic!("{other:?}"),
+    }
 }
