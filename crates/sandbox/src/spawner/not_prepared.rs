@@ -142,7 +142,7 @@ fn namespaces_advice(error: &io::Error) -> &'static str {
     // The kernel says so of a mount that another user namespace has locked in place.
     if error.raw_os_error() == Some(Errno::EINVAL as i32) {
         return ": this mount namespace belongs to a user namespace in which mounts are locked: run \
-                the container without a user namespace around it, or choose another --isolation";
+                the container without a user namespace around it";
     }
     // A seccomp profile may also answer that there is no such call.
     let is_hidden = error.raw_os_error() == Some(Errno::ENOSYS as i32);
