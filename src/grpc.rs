@@ -33,7 +33,7 @@ mod warning_pause;
 mod wire;
 
 pub use ask_pass::{Answer, ask, relay};
-pub use bind::{Binder, directory_remedy};
+pub use bind::{Binder, check_length, directory_remedy};
 pub use client::{Client, ClientError, Configuration, Parcel, Refusal};
 pub use open_calls::OpenCalls;
 pub use room::Room;

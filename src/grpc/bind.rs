@@ -62,11 +62,7 @@ pub struct Binder {
 impl Binder {
     /// Creates a binder for sockets in `directory`, which must exist.
     pub fn new(directory: &Path, common: Common) -> io::Result<Self> {
-        let length = directory.as_os_str().len();
-        if length > MAX_DIRECTORY {
-            let text = format!("its path has {length} bytes; the limit is {MAX_DIRECTORY}");
-            return Err(io::Error::new(io::ErrorKind::InvalidFilename, text));
-        }
+        check_length(directory)?;
         restore(directory, DIRECTORY_MODE)?;
         let staging = Mutex::new(Arc::new(Staging::new(directory)?));
         let (directory, watch) = (directory.to_owned(), SocketWatch::new(directory));
@@ -117,6 +113,16 @@ impl Binder {
         let (directory, remedy) = (self.directory.display(), directory_remedy(error));
         io::Error::other(format!("{directory}: cannot create sockets: {error}: {remedy}"))
     }
+}
+
+/// Fails if the path of the directory for sockets is too long.
+pub fn check_length(directory: &Path) -> io::Result<()> {
+    let length = directory.as_os_str().len();
+    if length <= MAX_DIRECTORY {
+        return Ok(());
+    }
+    let text = format!("its path has {length} bytes; the limit is {MAX_DIRECTORY}");
+    Err(io::Error::new(io::ErrorKind::InvalidFilename, text))
 }
 
 /// The remedy for a directory in which sockets cannot be created.

@@ -1,6 +1,7 @@
 //! Tests each tier of isolation.
 
 use std::{
+    env,
     fs::{self, Permissions},
     io,
     os::unix::fs::PermissionsExt,
@@ -11,7 +12,11 @@ use cmp_sandbox::{Need, Tier, refuses_moves};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use super::{Check, accounts, answer::answer, places::present};
+use super::{
+    Check, accounts,
+    answer::answer,
+    places::{is_open_to, present},
+};
 use crate::{
     config::{Isolation, RequestCgroups, Serve},
     event::Event,
@@ -27,6 +32,11 @@ const LANDLOCK: [(i32, &str); 3] = [
     (6, "signals and abstract sockets (Linux 6.12)"),
     (9, "sockets by their paths (Linux 7.1)"),
 ];
+
+/// Names of the temporary directories.
+const PREFIX: &str = "cmp-doctor-";
+const DEFINITIONS: &str = "plugins.d";
+const SOCKETS: &str = "sockets";
 
 /// Result of testing all tiers.
 #[derive(Debug)]
@@ -86,11 +96,13 @@ async fn attempts(options: &Serve) -> Result<(Vec<Check>, Vec<Available>), Check
     for tier in Isolation::AUTO.tiers() {
         let work = options.work_dir();
         let subject = format!("not tested: cannot use the work directory {}", work.display());
-        let directory = answer(&subject, move || prepare(&work)).await?.map_err(|error| {
-            Check::failure(format!("{subject}: {error}"))
-                .remedy("mount an emptyDir there, or set --work-dir")
-        })?;
-        match attempt(options, tier, directory).await {
+        let uid = options.run_as_uid;
+        let directories =
+            answer(&subject, move || Directories::create(&work, uid)).await?.map_err(|error| {
+                Check::failure(format!("{subject}: {error}"))
+                    .remedy("mount an emptyDir there, or set --work-dir")
+            })?;
+        match attempt(options, tier, directories).await {
             Ok(tier) => {
                 let name = tier.tier.as_str();
                 let text = format!("{name}: available, and withstands the attacks of the trial");
@@ -158,7 +170,9 @@ fn describe(available: &Available, options: &Serve) -> Vec<Check> {
     if available.landlock == 0 {
         let text =
             "no Landlock: requests can read all world-readable files and connect to all ports";
-        checks.push(Check::warning(text).remedy("boot the node with lsm=landlock,…"));
+        checks.push(Check::warning(text).remedy(
+            "boot the node with lsm=landlock,…, and let the container's seccomp profile allow it",
+        ));
         return checks;
     }
     checks.push(Check::fine(format!("Landlock version {} is enforced", available.landlock)));
@@ -199,9 +213,10 @@ fn cgroups(available: &Available, wanted: RequestCgroups) -> Check {
 async fn attempt(
     options: &Serve,
     tier: Tier,
-    directory: TempDir,
+    directories: Directories,
 ) -> Result<Available, (Need, String)> {
-    let command = command(options, tier, &directory);
+    let command = command(options, tier, &directories);
+    let Directories { work, others } = directories;
     let (mut landlock, mut leases, mut no_cgroups) = (0, 0, None);
     let on_event = |event: &Event| {
         if let Event::Ready { landlock: version, leases: count, no_cgroups: reason, .. } = event {
@@ -209,7 +224,8 @@ async fn attempt(
             no_cgroups = reason.as_ref().map(ToString::to_string);
         }
     };
-    match Private::launch(command, directory, on_event).await {
+    let launched = Private::launch(command, work, on_event).await;
+    let outcome = match launched {
         Ok(private) => {
             private.stop(&mut Report::new()).await;
             Ok(Available { tier, landlock, leases, no_cgroups })
@@ -220,34 +236,69 @@ async fn attempt(
             .next()
             .map_or((Need::Other, reason), |only| (only.need, only.reason))),
         Err(error) => Err((Need::Other, error.to_string())),
+    };
+    // The supervisor has ended.
+    drop(others);
+    outcome
+}
+
+/// Temporary directories of a private supervisor.
+#[derive(Debug)]
+struct Directories {
+    /// The work directory, below that of `serve`.
+    work: TempDir,
+    /// Those for definitions and sockets. The work directory of `serve` may be closed to the
+    /// supervisor's UID, and have few inodes.
+    others: TempDir,
+}
+
+/// Mode of a directory that every UID may enter.
+const ENTERED: u32 = 0o711;
+
+impl Directories {
+    fn create(work: &Path, uid: u32) -> io::Result<Self> {
+        let work_dir = present(work);
+        let others = others(&[&env::temp_dir(), Path::new("/dev/shm"), &work_dir], uid)?;
+        let work = TempDir::with_prefix_in(PREFIX, work_dir)?;
+        set_mode(work.path(), 0o777)?;
+        for (name, mode) in [(DEFINITIONS, 0o755), (SOCKETS, 0o777)] {
+            let path = others.path().join(name);
+            fs::create_dir(&path)?;
+            set_mode(&path, mode)?;
+        }
+        Ok(Self { work, others })
     }
 }
 
-/// Creates temporary directories next to the work directory of `serve`.
-fn prepare(work: &Path) -> io::Result<TempDir> {
-    let directory = TempDir::with_prefix_in("cmp-doctor-", present(work))?;
-    // The UIDs of requests must be able to enter it.
-    fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
-    for (name, mode) in [("plugins.d", 0o755), ("sockets", 0o777), ("work", 0o777)] {
-        let path = directory.path().join(name);
-        fs::create_dir(&path)?;
-        fs::set_permissions(path, Permissions::from_mode(mode))?;
-    }
-    Ok(directory)
+/// Creates a directory in the first of `places` that a supervisor with this UID can reach, or
+/// else in the last one.
+fn others(places: &[&Path], uid: u32) -> io::Result<TempDir> {
+    let create = |place: &&Path| {
+        let directory = TempDir::with_prefix_in(PREFIX, place)?;
+        set_mode(directory.path(), ENTERED)?;
+        Ok(directory)
+    };
+    let mut reached = places.iter().filter(|place| is_open_to(place, uid));
+    let created = reached.find_map(|place| create(place).ok());
+    created.map_or_else(|| places.last().ok_or(io::ErrorKind::NotFound.into()).and_then(create), Ok)
 }
 
-fn command(options: &Serve, tier: Tier, directory: &TempDir) -> Command {
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
+fn command(options: &Serve, tier: Tier, directories: &Directories) -> Command {
     let mut command = Command::new("/proc/self/exe");
-    let at = |name: &str| directory.path().join(name);
+    let at = |name: &str| directories.others.path().join(name);
     command
         .args(["serve", "--http", "off", "--admin-http", "off"])
         .args(["--isolation", tier.as_str(), "--drain-timeout", "0"])
         .arg("--plugins-dir")
-        .arg(at("plugins.d"))
+        .arg(at(DEFINITIONS))
         .arg("--socket-dir")
-        .arg(at("sockets"))
+        .arg(at(SOCKETS))
         .arg("--work-dir")
-        .arg(at("work"))
+        .arg(directories.work.path())
         .args(["--uid-range", &options.uid_range.to_string()])
         .args(["--run-as-uid", &options.run_as_uid.to_string()])
         .args(["--request-cgroups", "auto"]);
@@ -262,6 +313,8 @@ fn command(options: &Serve, tier: Tier, directory: &TempDir) -> Command {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
     use crate::local::doctor::check::Grade;
 
@@ -271,6 +324,26 @@ mod tests {
         assert!(remedy(Tier::Landlock, Need::Landlock).unwrap().contains("6.12"));
         assert_eq!(remedy(Tier::Uid, Need::Landlock), None);
         assert_eq!(remedy(Tier::Namespaces, Need::Other), None);
+    }
+
+    #[test]
+    fn only_the_work_directory_is_below_one_that_the_supervisor_cannot_enter() {
+        let (closed, open) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        set_mode(open.path(), 0o755).unwrap();
+        set_mode(closed.path(), 0o700).unwrap();
+        let uid = if rustix::process::geteuid().is_root() { 999 } else { 0 };
+        let place = |directory: &TempDir| directory.path().parent().unwrap().to_owned();
+        // Without root, its own directories are open to it.
+        if uid == 999 {
+            let made = others(&[closed.path(), open.path()], uid).unwrap();
+            assert_eq!(place(&made), open.path());
+            assert_eq!(made.path().metadata().unwrap().mode() & 0o777, ENTERED);
+            let made = Directories::create(closed.path(), uid).unwrap();
+            assert_eq!(place(&made.work), closed.path());
+            assert_ne!(place(&made.others), closed.path());
+        }
+        let made = others(&[Path::new("/no/such"), closed.path()], uid).unwrap();
+        assert_eq!(place(&made), closed.path());
     }
 
     #[test]

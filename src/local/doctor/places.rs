@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, Metadata},
+    io,
     os::unix::fs::MetadataExt,
     path::{self, Path, PathBuf},
 };
@@ -14,6 +15,7 @@ use crate::{
     budget::Budget,
     config::Serve,
     container::Volume,
+    grpc::{check_length, directory_remedy},
     loader::{Snapshot, static_mounts},
 };
 
@@ -108,7 +110,15 @@ fn sockets(path: &Path, uid: u32) -> Check {
              --socket-dir",
         );
     }
+    let unusable = |error: &io::Error| {
+        let text = format!("sockets: {shown}: cannot create sockets: {error}");
+        Check::failure(text).remedy(directory_remedy(error))
+    };
+    if let Err(error) = check_length(path) {
+        return unusable(&error);
+    }
     match fs::metadata(path) {
+        Ok(about) if !about.is_dir() => unusable(&io::ErrorKind::NotADirectory.into()),
         Ok(about) if may(path, &about, uid, WRITE) => {
             Check::fine(format!("sockets: {shown} can be written to by UID {uid}"))
         }
@@ -176,6 +186,12 @@ fn work(path: &Path, largest: Option<u64>, memory: u64) -> Vec<Check> {
     checks
 }
 
+/// True if `uid` can enter a directory and all above it.
+pub(super) fn is_open_to(path: &Path, uid: u32) -> bool {
+    let enters = |at: &Path| fs::metadata(at).is_ok_and(|about| may(at, &about, uid, ENTER));
+    path.ancestors().all(enters)
+}
+
 /// True if `uid`, with the GID of the same number, has these permissions for a
 /// path. For its own UID, or without root, this process asks the kernel.
 fn may(path: &Path, about: &Metadata, uid: u32, bits: u32) -> bool {
@@ -210,6 +226,20 @@ mod tests {
         // Without root, the check is for the test's own UID, which owns the directory.
         let is_root = rustix::process::geteuid().is_root();
         assert_eq!(state(0o755), if is_root { Grade::Failure } else { Grade::Fine });
+    }
+
+    #[test]
+    fn a_socket_directory_with_a_long_path_and_a_file_in_its_place_are_failures() {
+        let directory = tempfile::tempdir().unwrap();
+        let long = sockets(&directory.path().join("l".repeat(100)), 999);
+        assert_eq!(long.state, Grade::Failure);
+        assert!(long.text.contains("the limit is 84"), "{}", long.text);
+        assert!(long.remedy.unwrap().contains("shorter path"));
+        let path = directory.path().join("file");
+        fs::write(&path, "").unwrap();
+        let file = sockets(&path, 999);
+        assert_eq!(file.state, Grade::Failure);
+        assert!(file.text.ends_with("not a directory"), "{}", file.text);
     }
 
     #[test]
