@@ -207,10 +207,9 @@ impl Policy {
             Ok(LandlockStatus::NotEnabled) => Err(Errno::EOPNOTSUPP),
             // The library takes every other error for this one; the last call that failed is
             // that of Landlock.
-            Ok(LandlockStatus::NotImplemented) | Err(_) => Err(match Errno::last() {
-                Errno::UnknownErrno => Errno::ENOSYS,
-                errno => errno,
-            }),
+            Ok(LandlockStatus::NotImplemented) | Err(_) => {
+                Err(Some(Errno::last()).filter(|errno| *errno as i32 != 0).unwrap_or(Errno::ENOSYS))
+            }
         }
     }
 }

@@ -25,8 +25,8 @@ pub(super) fn try_calls() -> Result<(), NotPrepared> {
 pub(super) fn try_file_in_memory() -> Result<(), NotPrepared> {
     let make = |flags| memfd_create("tried", MemfdFlags::CLOEXEC | flags);
     // Before Linux 6.3, NOEXEC_SEAL is unknown; later, it may be required.
-    let made = make(MemfdFlags::NOEXEC_SEAL).or_else(|_older| make(MemfdFlags::empty()));
-    made.map(drop).map_err(|errno| refused("memfd_create", errno.into()))
+    let created = make(MemfdFlags::NOEXEC_SEAL).or_else(|_older| make(MemfdFlags::empty()));
+    created.map(drop).map_err(|errno| refused("memfd_create", errno.into()))
 }
 
 fn refused(name: &'static str, error: io::Error) -> NotPrepared {

@@ -106,9 +106,13 @@ impl Unavailable {
         match self {
             Self::Uids(NoUids::Capability(_)) => Need::Capability,
             Self::Namespaces(error) if is_denied(error) => Need::Capability,
-            Self::NoLandlock(Errno::EOPNOTSUPP) | Self::OldLandlock(_) => Need::Landlock,
-            Self::NoLandlock(_) | Self::Namespaces(_) | Self::NoLandlockBesides(_) => Need::Other,
-            Self::Uids(
+            Self::NoLandlock(Errno::EOPNOTSUPP)
+            | Self::NoLandlockBesides(Errno::EOPNOTSUPP)
+            | Self::OldLandlock(_) => Need::Landlock,
+            Self::NoLandlock(_)
+            | Self::NoLandlockBesides(_)
+            | Self::Namespaces(_)
+            | Self::Uids(
                 NoUids::Capabilities(_)
                 | NoUids::Unmapped { .. }
                 | NoUids::NoneFree { .. }
@@ -159,19 +163,19 @@ const LANDLOCK_CALLS: &str =
 
 /// The reason why there is no Landlock, and the remedy.
 fn no_landlock(errno: Errno) -> String {
-    match errno {
-        Errno::EOPNOTSUPP => {
-            "the kernel has Landlock switched off: boot it with `lsm=landlock,…`".to_owned()
-        }
-        Errno::ENOSYS => format!(
+    if errno == Errno::EOPNOTSUPP {
+        return "the kernel has Landlock switched off: boot it with `lsm=landlock,…`".to_owned();
+    }
+    if errno == Errno::ENOSYS {
+        return format!(
             "the kernel was built without Landlock, or the container's seccomp profile hides it: use \
              another kernel, or allow {LANDLOCK_CALLS} in the profile"
-        ),
-        errno => format!(
-            "Landlock is refused: {}: allow {LANDLOCK_CALLS} in the container's seccomp profile",
-            io::Error::from(errno)
-        ),
+        );
     }
+    format!(
+        "Landlock is refused: {}: allow {LANDLOCK_CALLS} in the container's seccomp profile",
+        io::Error::from(errno)
+    )
 }
 
 /// One sentence for each tier.

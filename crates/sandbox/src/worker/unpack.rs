@@ -57,18 +57,10 @@ const MAX_DEFERRED: usize = 2 << 20;
 /// Bytes of a volume in memory that an entry takes besides its contents.
 const ENTRY: u64 = 4 << 10;
 
-/// Errors of a full volume, and those of a broken volume or node. No archive leads to a call
-/// that the kernel does not have.
+/// Errors of a full volume, and those of a broken volume or node.
 const FULL: [Errno; 2] = [Errno::ENOSPC, Errno::EDQUOT];
-const BROKEN: [Errno; 7] = [
-    Errno::EIO,
-    Errno::EROFS,
-    Errno::ESTALE,
-    Errno::EMFILE,
-    Errno::ENFILE,
-    Errno::ENOMEM,
-    Errno::ENOSYS,
-];
+const BROKEN: [Errno; 6] =
+    [Errno::EIO, Errno::EROFS, Errno::ESTALE, Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM];
 const AT_FAULT: &str = "the archive is not at fault: check the work volume and the node";
 
 /// Unpacks `archive` into the workspace's repository. `turn` is the file that came with the
@@ -228,7 +220,8 @@ impl<'w> Unpacker<'w> {
 
     /// Go's text for an error. Notes that the volume is full or fails.
     fn cause(&self, errno: Errno) -> String {
-        if FULL.contains(&errno) || BROKEN.contains(&errno) {
+        // No archive leads to a call that the kernel does not have.
+        if FULL.contains(&errno) || BROKEN.contains(&errno) || errno == Errno::ENOSYS {
             self.full.set(Some(Full::Entirely(errno)));
         }
         errno_text(errno as i32)
