@@ -17,11 +17,17 @@ const MAX_DEPTH: usize = 16;
 /// The kernel's time of a change is the one of its last tick.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The volume with a file, if its files were replaced since then.
-pub(crate) fn replaced_since(path: &Path, then: SystemTime) -> Option<&Path> {
-    let mut above = path.ancestors().skip(1).take(MAX_DEPTH);
-    let (volume, changed) = above.find_map(|top| Some((top, changed(top)?)))?;
-    (changed + TICK >= then).then_some(volume)
+/// The time at which it was decided what a command may read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decided(pub(crate) SystemTime);
+
+impl Decided {
+    /// The volume with a file, if its files were replaced since then.
+    pub(crate) fn replaced(self, path: &Path) -> Option<&Path> {
+        let mut above = path.ancestors().skip(1).take(MAX_DEPTH);
+        let (volume, changed) = above.find_map(|top| Some((top, changed(top)?)))?;
+        (changed + TICK >= self.0).then_some(volume)
+    }
 }
 
 /// True for a file or directory that the kubelet replaces with its volume: its link leads
@@ -49,11 +55,11 @@ mod tests {
         let [file, later] =
             ["sub/file", "file"].map(|name| directory.path().join("volume").join(name));
         let (now, minute) = (SystemTime::now(), Duration::from_mins(1));
-        assert_eq!(replaced_since(&file, now - minute), None, "no volume");
+        assert_eq!(Decided(now - minute).replaced(&file), None, "no volume");
         let volume = directory.path().join("volume");
         fs::create_dir(&volume).unwrap();
         std::os::unix::fs::symlink("..1", volume.join(CURRENT)).unwrap();
-        assert_eq!(replaced_since(&file, now), Some(&*volume));
-        assert_eq!(replaced_since(&later, now + minute), None, "it was replaced before");
+        assert_eq!(Decided(now).replaced(&file), Some(&*volume));
+        assert_eq!(Decided(now + minute).replaced(&later), None, "it was replaced before");
     }
 }

@@ -22,7 +22,7 @@ use super::{
     run_error::{FailedCommand, Failure, RunError},
     said::Said,
 };
-use crate::{metrics::RequestLimit, plugin::CommandLine};
+use crate::{metrics::RequestLimit, plugin::CommandLine, programs::replaced::Decided};
 
 /// A repository, the application in it, and the UID for its commands.
 #[derive(Debug)]
@@ -235,7 +235,11 @@ impl Workspace {
         output: &Output,
     ) -> impl Future<Output = Option<String>> + Send + use<> {
         let Checkout { lease, defaults, .. } = &self.checkout;
-        defaults.reach.refusal_in_time((lease.bounds(), output.ordered), text, &defaults.named)
+        defaults.reach.refusal_in_time(
+            (lease.bounds(), output.ordered.map(Decided)),
+            text,
+            &defaults.named,
+        )
     }
 
     /// Records the resources that a command used.

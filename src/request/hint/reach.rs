@@ -6,7 +6,7 @@ mod replaced;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use cmp_sandbox::{Attempt, Bounds, Closing, Network, Readable, Refusal, home_above};
@@ -17,7 +17,10 @@ use super::{
     denial::{Denial, denials},
     tier::UNIX_SOCKETS,
 };
-use crate::{programs::closed, volume::FileThread};
+use crate::{
+    programs::{closed, replaced::Decided},
+    volume::FileThread,
+};
 
 /// Directories for temporary files, which the sandbox replaces.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -67,12 +70,12 @@ impl Reach {
         certain.or_else(|| self.first_path(bounds, &denials, None))
     }
 
-    /// Like [`Self::refusal`] for a command whose worker was ordered at this time, with paths
-    /// from a thread, because a command can name a path whose storage does not answer. There is no sentence then, and none about other paths
-    /// meanwhile.
+    /// Like [`Self::refusal`] for a command whose access was decided at this time, with paths
+    /// from a thread, because a command can name a path whose storage does not answer. There
+    /// is no sentence then, and none about other paths meanwhile.
     pub(in crate::request) fn refusal_in_time(
         self: &Arc<Self>,
-        (bounds, ordered): (&Bounds, Option<SystemTime>),
+        (bounds, decided): (&Bounds, Option<Decided>),
         text: &str,
         thread: &FileThread,
     ) -> impl Future<Output = Option<String>> + Send + use<> {
@@ -83,7 +86,7 @@ impl Reach {
         async move {
             let Some((reach, bounds, thread)) = look else { return certain };
             thread
-                .run_after(TURN, move || reach.first_path(&bounds, &denials, ordered))
+                .run_after(TURN, move || reach.first_path(&bounds, &denials, decided))
                 .await
                 .ok()
                 .flatten()
@@ -106,11 +109,11 @@ impl Reach {
         &self,
         bounds: &Bounds,
         denials: &[Denial],
-        ordered: Option<SystemTime>,
+        decided: Option<Decided>,
     ) -> Option<String> {
         let mut shared = denials.iter().filter(|denial| !self.is_private(bounds, denial));
         let advice = shared.find_map(|denial| {
-            let replaced = ordered.and_then(|ordered| self.replaced(bounds, denial, ordered));
+            let replaced = decided.and_then(|decided| self.replaced(bounds, denial, decided));
             replaced.or_else(|| self.path(bounds, denial))
         });
         advice.map(|advice| advice.text)

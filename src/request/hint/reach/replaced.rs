@@ -1,23 +1,23 @@
 //! Files of volumes that the kubelet replaced while a command ran.
 
-use std::{path::Path, time::SystemTime};
+use std::path::Path;
 
 use cmp_sandbox::Bounds;
 
 use super::Reach;
 use crate::{
-    programs::replaced::{is_versioned, replaced_since},
+    programs::replaced::{Decided, is_versioned},
     request::hint::{advice::Advice, denial::Denial},
 };
 
 impl Reach {
     /// The advice about a file that the command may read by its name, and that was replaced
-    /// since its worker was ordered: its rule is for the old one. Only such files are looked at.
+    /// since that was decided: its rule is for the old one. Only such files are looked at.
     pub(super) fn replaced(
         &self,
         bounds: &Bounds,
         denial: &Denial,
-        ordered: SystemTime,
+        decided: Decided,
     ) -> Option<Advice> {
         let readable = self.readable.as_ref()?;
         let Denial::Path(text) = denial else { return None };
@@ -32,7 +32,7 @@ impl Reach {
         if !is_script && !bounds.readable().any(is_named) {
             return None;
         }
-        let volume = replaced_since(path, ordered)?.display();
+        let volume = decided.replaced(path)?.display();
         let remedy = if is_script {
             "mount scripts as a volume of their own, where new files can be read at once".to_owned()
         } else {

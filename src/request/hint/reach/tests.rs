@@ -194,26 +194,26 @@ fn a_named_file_of_a_volume_that_was_replaced_is_told_from_others() {
     let reach = Reach { readable, ..Reach::default() };
     let bounds = Bounds { read: vec![top.join("file")], ..Bounds::default() };
     let denied = |name: &str| Denial::Path(top.join(name).display().to_string());
-    let replaced = |name, ordered| reach.replaced(&bounds, &denied(name), ordered);
-    let ordered = SystemTime::now();
-    let advice = replaced("file", ordered).unwrap();
+    let replaced = |name, decided| reach.replaced(&bounds, &denied(name), decided);
+    let decided = Decided(std::time::SystemTime::now());
+    let advice = replaced("file", decided).unwrap();
     let expected = format!("{0} was replaced while the command ran: name {0} its", top.display());
     assert!(advice.text.starts_with(&expected), "{}", advice.text);
-    assert_eq!(replaced("run.sh", ordered), None, "nobody named it");
+    assert_eq!(replaced("run.sh", decided), None, "nobody named it");
     // A directory in it is replaced, too, the volume's own one is not.
     let below = |named: &str| {
         let bounds = Bounds { read: vec![top.join(named)], ..Bounds::default() };
-        reach.replaced(&bounds, &denied(&format!("{named}/key")), ordered).is_some()
+        reach.replaced(&bounds, &denied(&format!("{named}/key")), decided).is_some()
     };
     fs::create_dir(top.join("..1/sub")).unwrap();
     std::os::unix::fs::symlink("..data/sub", top.join("sub")).unwrap();
     fs::create_dir(top.join("plain")).unwrap();
     assert_eq!(["sub", "plain"].map(below), [true, false]);
     let absent = Denial::Absent(top.join("file").display().to_string());
-    assert_eq!(reach.replaced(&bounds, &absent, ordered), None, "no rule refused it");
+    assert_eq!(reach.replaced(&bounds, &absent, decided), None, "no rule refused it");
     let readable = Some(Readable::fixed(&["/bin"], &[]));
     let namespaces = Reach { readable, hides_closed: true, ..Reach::default() };
-    assert_eq!(namespaces.replaced(&bounds, &denied("file"), ordered), None);
+    assert_eq!(namespaces.replaced(&bounds, &denied("file"), decided), None);
     // The link does not make it a closed path.
     let advice = reach.path(&bounds, &denied("file")).unwrap();
     assert!(advice.text.contains("as far as the file's mode does"), "{}", advice.text);
