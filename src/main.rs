@@ -5,7 +5,7 @@ use std::{env, ffi::OsStr, io, process::ExitCode};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use clap_mangen::Man;
-use cmp_sandbox::{SPAWNER, spawner_main};
+use cmp_sandbox::{SPAWNER, prepare_signals, spawner_main};
 use cmp_supervisor::{
     bundle,
     config::{
@@ -122,7 +122,8 @@ const INTERNAL: u8 = 70;
 const NO_ANSWER: u8 = 7;
 
 fn main() -> ExitCode {
-    // First of all: the spawner must have one thread and read no environment.
+    prepare_signals();
+    // Before anything else: the spawner must have one thread and read no environment.
     if env::args_os().nth(1).is_some_and(|verb| verb == SPAWNER) {
         return spawner_main().map_or_else(|error| end_spawner(&error), |()| ExitCode::SUCCESS);
     }

@@ -23,7 +23,7 @@ use std::{io, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duratio
 use cmp_archive::UnpackLimits;
 use cmp_sandbox::{
     Link, NotDropped, NotProven, NotStarted, Redactor, Setup, Spawner, SpawnerGone, Tier,
-    drop_privileges, give_back_large_buffers, with_remedy,
+    drop_privileges, give_back_large_buffers, raise_file_size, with_remedy,
 };
 use rustix::{fs::Mode, process::umask};
 use thiserror::Error;
@@ -158,6 +158,7 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     // Files and directories of its own must stay open to it.
     umask(umask(Mode::RWXG | Mode::RWXO) & (Mode::RWXG | Mode::RWXO));
     raise_descriptors()?;
+    raise_file_size();
     let signals = Signals::listen()?;
     give_back_large_buffers();
     directories(config).restore();
@@ -178,6 +179,7 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     let resources = resources.with_leases(abilities.leases);
     if !config.events {
         resources.log();
+        resources::warn_of_file_size();
     }
     for reason in config.misread() {
         warn!(reason, "a variable cannot be read: its default applies");

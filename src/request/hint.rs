@@ -60,6 +60,9 @@ const ALLOCATION_FAILED: [&str; 8] = [
     "not enough space",
 ];
 
+/// Messages of programs that could not write more of a file (EFBIG, SIGXFSZ).
+const FILE_TOO_LARGE: [&str; 2] = ["file too large", "file size limit exceeded"];
+
 /// Messages of programs that did not find a file (ENOENT).
 const NOT_FOUND: [&str; 5] =
     ["no such file", "not found", "does not exist", "enoent", "cannot find"];
@@ -100,6 +103,8 @@ pub(super) struct Facts<'e> {
     pub(super) unpacked: Option<&'e Unpacked>,
     /// Bytes of memory that all requests have together.
     pub(super) memory: u64,
+    /// Bytes that the container lets a file have.
+    pub(super) file_size: Option<u64>,
 }
 
 /// The times of a command.
@@ -209,6 +214,7 @@ impl Facts<'_> {
         let cpu = used_up.and_then(|_| self.limit(KernelLimit::Cpu));
         match (signal, cpu, file_size) {
             (SIGXCPU | SIGKILL, Some(cpu), _) => Some(cpu),
+            (SIGXFSZ, ..) if let Some(hint) = self.containers_file_size() => Some(hint),
             (SIGXFSZ, _, Some(size)) => Some(format!(
                 "a file reached the limit of {}: {}",
                 FILE_SIZE.say(size),
@@ -234,7 +240,7 @@ impl Facts<'_> {
         let said: [(&[&str], KernelLimit); 3] = [
             (&FORK_FAILED, KernelLimit::Processes),
             (&ALLOCATION_FAILED, KernelLimit::Memory),
-            (&["file too large"], KernelLimit::FileSize),
+            (&FILE_TOO_LARGE, KernelLimit::FileSize),
         ];
         let mut said = said.into_iter().filter(|(words, _)| says(words));
         if let Some(hint) = said.find_map(|(_, limit)| self.limit(limit)) {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use cmp_sandbox::{Command, ExceededLimit, NotRun, Output, Room, Termination};
+use cmp_sandbox::{Command, ExceededLimit, NotRun, Output, Room, Termination, most_file_size};
 use tracing::{Instrument, warn};
 
 use super::{
@@ -204,6 +204,7 @@ impl Workspace {
             oom: oom.as_ref(),
             unpacked: context.progress.unpacked.as_ref(),
             memory: defaults.budget.borrow().memory.amount,
+            file_size: most_file_size(),
         });
         let command = printable::command_line(line.words(), &context.redactor);
         FailedCommand { command, failure, said, after: output.took, hint }

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use cmp_sandbox::TotalLimits;
+use cmp_sandbox::{RAISE_FILE_SIZE, TotalLimits, most_file_size};
 use tokio::{
     sync::watch,
     task::spawn_blocking,
@@ -133,5 +133,16 @@ impl Resources {
         // If the spawner is gone, the supervisor ends.
         let _ = link.limit_total(limits).await;
         states.send_modify(|state| state.budget = Some(budget));
+    }
+}
+
+/// Warns of a limit of the container that nothing here can raise.
+pub(super) fn warn_of_file_size() {
+    if let Some(limit) = most_file_size() {
+        warn!(
+            limit,
+            "the container limits the size of each file (RLIMIT_FSIZE), those of repositories \
+             included: {RAISE_FILE_SIZE}"
+        );
     }
 }

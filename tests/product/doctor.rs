@@ -88,6 +88,15 @@ fn a_healthy_setup_has_no_failures() {
 }
 
 #[test]
+fn a_limit_of_file_sizes_is_a_warning() {
+    let place = Place::new("sh");
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 2000; exec \"$0\" \"$@\"", PROGRAM]);
+    let found = findings(&place.examine_with(command, "auto"));
+    assert!(has(&found, "warning", "(RLIMIT_FSIZE)"), "{found:#?}");
+}
+
+#[test]
 fn a_missing_tool_is_a_failure() {
     let place = Place::new("no-such-tool");
     let output = place.examine("auto");

@@ -8,6 +8,7 @@ mod caches;
 mod clocks;
 mod encrypted;
 mod errors;
+mod file_size;
 mod frame;
 mod git_credentials;
 mod grouped;

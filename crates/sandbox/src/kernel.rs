@@ -3,6 +3,7 @@
 //! sets up the heap.
 
 pub(crate) mod entries;
+pub(crate) mod file_size;
 pub(crate) mod filter;
 pub(crate) mod fork;
 pub(crate) mod heap;
@@ -12,3 +13,4 @@ pub(crate) mod oom;
 pub(crate) mod parent;
 pub(crate) mod policy;
 pub(crate) mod privilege;
+pub(crate) mod signals;

@@ -29,10 +29,12 @@ pub use self::{
         suggests_credential,
     },
     kernel::{
+        file_size::{RAISE_FILE_SIZE, most_file_size, raise_file_size},
         heap::{give_back_free_memory, give_back_large_buffers},
         no_process::{MORE_PROCESSES, with_remedy},
         policy::{covers_ports, home_above, refuses_moves, refuses_truncation},
         privilege::{NotDropped, as_user, drop_privileges},
+        signals::prepare_signals,
     },
     readable::{Closing, Readable},
     spawner::{CACHES, WORKSPACES, most_leases, spawner_main},

@@ -63,7 +63,7 @@ use self::{
     view::ViewSources,
 };
 use crate::{
-    kernel::{fork::SingleThreaded, policy::Policy},
+    kernel::{file_size, fork::SingleThreaded, policy::Policy},
     wire::{
         last_part::AlmostFull,
         message::{Grants, JobKind, RequestLimits},
@@ -354,7 +354,8 @@ impl From<JobError> for Answer {
             }),
             JobError::Step { step, error } => {
                 let errno = error.raw_os_error().unwrap_or_default();
-                let step = format!("{step}: {error}");
+                let limit = file_size::reason(error.kind()).map(|limit| format!(": {limit}"));
+                let step = format!("{step}: {error}{}", limit.unwrap_or_default());
                 Self::Failed(Failed { step, errno })
             }
         }

@@ -3,9 +3,10 @@
 use std::{env, fs};
 
 use cmp_procfs::{Fields, IdRange};
+use cmp_sandbox::{RAISE_FILE_SIZE, most_file_size};
 
 use super::Check;
-use crate::config;
+use crate::{config, settings::FILE_SIZE};
 
 /// Numbers of capabilities in `linux/capability.h`.
 const KILL: u32 = 5;
@@ -61,6 +62,7 @@ pub(super) fn look() -> Vec<Check> {
     });
     checks.extend(user_namespace());
     checks.extend(oom_score());
+    checks.extend(most_file_size().map(file_size));
     checks.extend(config::unread().iter().map(|variable| unread(variable)));
     checks.extend(other_flags());
     checks
@@ -111,6 +113,13 @@ fn oom_score() -> Option<Check> {
     })
 }
 
+/// Warns of the container's limit for the size of each file.
+fn file_size(limit: u64) -> Check {
+    let limit = FILE_SIZE.say(limit);
+    let text = format!("a file of a repository or a command may have {limit} (RLIMIT_FSIZE)");
+    Check::warning(text).remedy(RAISE_FILE_SIZE)
+}
+
 fn has(capabilities: u64, number: u32) -> bool {
     capabilities & 1 << number != 0
 }
@@ -152,6 +161,13 @@ mod tests {
         assert_eq!(missing_flags(serve, own()), "--isolation, --read");
         assert_eq!(missing_flags("sleep\0--isolation=uid\0", own()), "");
         assert_eq!(missing_flags("", own()), "");
+    }
+
+    #[test]
+    fn a_limit_of_file_sizes_is_a_warning_with_the_remedy() {
+        let check = file_size(1 << 20);
+        assert!(check.text.contains("may have 1Mi (RLIMIT_FSIZE)"), "{check:?}");
+        assert!(check.remedy.unwrap().contains("ulimit -f"));
     }
 
     #[test]

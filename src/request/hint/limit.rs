@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cmp_sandbox::{Bounds, ExceededLimit, KernelLimit, Termination};
+use cmp_sandbox::{Bounds, ExceededLimit, KernelLimit, RAISE_FILE_SIZE, Termination};
 
 use super::{Facts, Times, advice::Advice};
 use crate::{
@@ -117,12 +117,27 @@ pub(in crate::request) fn exceeded(
 impl Facts<'_> {
     /// A sentence about a limit that the kernel enforces.
     pub(super) fn limit(&self, limit: KernelLimit) -> Option<String> {
+        if limit == KernelLimit::FileSize
+            && let Some(hint) = self.containers_file_size()
+        {
+            return Some(hint);
+        }
         let known = reached(limit, self.bounds, &self.plugin.limits)?.text;
         Some(match limit {
             KernelLimit::Memory => known + self.first() + &self.heap_limit(),
             // A request that ends at once was never measured, so nothing tells which it is.
             KernelLimit::Processes => known + OUTSIDE,
             KernelLimit::FileSize | KernelLimit::Cpu => known,
+        })
+    }
+
+    /// The container's limit for a file, if it is below that of the command.
+    pub(super) fn containers_file_size(&self) -> Option<String> {
+        let limit = self.file_size?;
+        let is_lower = self.bounds.file_size.is_none_or(|own| limit < own);
+        is_lower.then(|| {
+            let limit = FILE_SIZE.say(limit);
+            format!("a file may have {limit} in this container (RLIMIT_FSIZE): {RAISE_FILE_SIZE}")
         })
     }
 

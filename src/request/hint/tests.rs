@@ -42,7 +42,20 @@ fn hint_after(
     let (text, times) = (stderr, Times { ran, waited });
     let refusal = reach.refusal(bounds, text);
     let refusal = refusal.as_deref();
-    let facts = Facts { plugin, bounds, end, usage, times, text, refusal, oom, unpacked, memory };
+    let file_size = None;
+    let facts = Facts {
+        plugin,
+        bounds,
+        end,
+        usage,
+        times,
+        text,
+        refusal,
+        oom,
+        unpacked,
+        memory,
+        file_size,
+    };
     Hint::of_end(&facts).map_or(String::new(), |hint| hint.to_string())
 }
 
@@ -84,6 +97,7 @@ fn the_heap_of_node_js_has_a_limit_of_its_own() {
             oom: None,
             unpacked: None,
             memory: u64::MAX,
+            file_size: None,
         };
         let text = Hint::of_end(&facts).unwrap().to_string();
         assert_eq!(text.contains("--max-old-space-size=300 "), expected, "{script}: {text}");
@@ -130,6 +144,39 @@ fn a_limits_signal_names_the_limit_and_the_remedy() {
     }
     let text = hint("{fileSize: 3}", signal(SIGXFSZ), "");
     assert!(text.ends_with("limit of 3 bytes: raise the plugin's spec.limits.fileSize]"), "{text}");
+}
+
+#[test]
+fn a_limit_of_the_container_for_files_is_told_if_it_is_the_lower_one() {
+    let plugin = definition_of("x", "");
+    let times = Times { ran: Duration::ZERO, waited: Duration::ZERO };
+    let hint = |end, text, own, file_size| {
+        let bounds = Bounds { file_size: own, ..Bounds::default() };
+        let facts = Facts {
+            plugin: &plugin,
+            bounds: &bounds,
+            end,
+            usage: None,
+            times,
+            text,
+            refusal: None,
+            oom: None,
+            unpacked: None,
+            memory: u64::MAX,
+            file_size,
+        };
+        Hint::of_end(&facts).map_or(String::new(), |hint| hint.to_string())
+    };
+    let container = " [a file may have 3 bytes in this container (RLIMIT_FSIZE): raise the hard \
+                     limit of the container's runtime (ulimit -f)]";
+    for own in [Some(4), None] {
+        assert_eq!(hint(signal(SIGXFSZ), "", own, Some(3)), container);
+        for text in ["File too large", "File size limit exceeded"] {
+            assert_eq!(hint(Termination::Exit(1), text, own, Some(3)), container);
+        }
+    }
+    let own = hint(Termination::Exit(1), "File too large", Some(3), Some(4));
+    assert!(own.contains("--max-file-size"), "{own}");
 }
 
 #[test]

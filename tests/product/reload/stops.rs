@@ -63,6 +63,18 @@ fn a_signal_in_the_first_moments_ends_it_in_order() {
 }
 
 #[test]
+fn signals_that_its_parent_blocked_end_it_in_order() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    let mut command = Command::new("env");
+    command.args(["--block-signal", env!("CARGO_BIN_EXE_cmp-supervisor")]);
+    let mut server = folders.start(&mut command);
+    server.signal(Signal::TERM);
+    assert_eq!(server.ends(), Some(0));
+    assert!(files(&folders).is_empty(), "{:?}", files(&folders));
+}
+
+#[test]
 fn a_reload_in_the_first_moments_does_not_end_it() {
     let folders = Folders::new();
     let mut server = begin(&folders);

@@ -1,4 +1,4 @@
-//! Signals that the supervisor's parent ignores.
+//! Signals that the supervisor's parent ignores or blocks.
 
 use std::process::Command;
 
@@ -29,6 +29,23 @@ fn signals_that_the_supervisors_parent_ignored_end_commands() {
             ("USR2", "x140"),
         ] {
             assert_eq!(rendered.value(signal), code, "{signal} in {tier}");
+        }
+    }
+}
+
+#[test]
+fn signals_that_the_supervisors_parent_blocked_end_commands() {
+    for tier in tiers() {
+        let bench = Bench::new("", TRIED);
+        bench.add("mask", "", "sed -n 's/^SigBlk:./blocked: x/p' /proc/self/status");
+        let mut command = Command::new("env");
+        command.args(["--block-signal", env!("CARGO_BIN_EXE_cmp-supervisor"), "serve"]);
+        let _server = bench.start(command, tier, &[]);
+        assert_eq!(bench.ask("tried", &[]).value("TERM"), "x143", "{tier}");
+        // In the other tiers, `/proc` is closed.
+        if matches!(tier, "namespaces" | "none") {
+            let blocked = bench.ask("mask", &[]).value("blocked");
+            assert_eq!(blocked, "x0000000000000000", "{tier}");
         }
     }
 }

@@ -253,6 +253,17 @@ pub(crate) fn default_actions() {
     (1..=libc::SIGRTMAX()).for_each(set_default);
 }
 
+/// Makes a write beyond the limit of file sizes an error, and not the end of this process.
+pub(crate) fn ignore_large_files() {
+    // SAFETY: SIG_IGN is a valid action, so no pointer to a handler can dangle.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Undoes [`ignore_large_files`] for a command, whose own limit the signal tells.
+pub(crate) fn end_at_large_files() {
+    set_default(libc::SIGXFSZ);
+}
+
 fn set_default(signal: i32) {
     // SAFETY: SIG_DFL is a valid action, so no pointer to a handler can dangle.
     unsafe { libc::signal(signal, libc::SIG_DFL) };

@@ -13,7 +13,7 @@ use nix::{
     fcntl::{OFlag, openat},
     sys::{
         prctl,
-        signal::{SigSet, Signal},
+        signal::Signal,
         stat::{Mode, mkdirat},
     },
     unistd::{Gid, Pid, Uid, fchdir, getppid, getresgid, getresuid, setfsuid, setresuid, setsid},
@@ -33,6 +33,7 @@ use crate::{
         parent::end_with,
         policy::{ExtraAccess, refuses_truncation, restrict_changes},
         privilege::{change_user, drop_capabilities},
+        signals::unblock_all,
     },
     wire::{message::JobKind, plan::Plan, shared::SharedCaches, tier::Tier},
 };
@@ -117,7 +118,7 @@ impl Confined {
             .map_err(io::Error::other)
             .map_err(step("filter system calls"))?;
         // The spawner blocks signals; programs expect none to be blocked.
-        SigSet::all().thread_unblock().map_err(step("unblock signals"))?;
+        unblock_all().map_err(step("unblock signals"))?;
         let (has_policy, is_filtered) = (context.policy.is_some(), context.tier != Tier::None);
         let lacks_truncation =
             context.tier == Tier::Uid && refuses_truncation(context.pod_groups.landlock);

@@ -24,7 +24,7 @@ use super::{
     Confined, JobError, REPOSITORY, Tenant, ask_pass::AskPass, beneath, environment, lookup, step,
 };
 use crate::{
-    kernel::limits,
+    kernel::{fork, limits},
     wire::{
         arguments::too_long,
         channel,
@@ -78,6 +78,7 @@ pub(super) fn become_command(
     limits::lower_descriptors().map_err(step("limit descriptors"))?;
     let program = CString::new(path.as_os_str().as_bytes());
     let program = program.map_err(|_nul| JobError::Command("exec: invalid argument".to_owned()))?;
+    fork::end_at_large_files();
     execve(&program, &arguments, &variables).map_err(|errno| {
         JobError::Command(if errno == Errno::E2BIG {
             let (words, all) = (arguments.iter(), variables.iter());

@@ -1,5 +1,7 @@
 //! Writes the entries of an archive to disk, running as the tenant.
 
+mod fault;
+
 use std::{
     cell::Cell,
     fs::File,
@@ -24,6 +26,7 @@ use nix::{
 };
 use rustix::io::read;
 
+use self::fault::{Full, refused};
 use super::{
     JobError, REPOSITORY,
     last_part::SpaceWatch,
@@ -31,7 +34,7 @@ use super::{
     tree::{NotMade, RepositoryTree, directory_mode},
 };
 use crate::wire::{
-    last_part::{AlmostFull, LastPart},
+    last_part::LastPart,
     plan::{OPEN_REPOSITORY, UnpackResult, UnpackTask},
 };
 
@@ -56,12 +59,6 @@ const MAX_DEFERRED: usize = 2 << 20;
 
 /// Bytes of a volume in memory that an entry takes besides its contents.
 const ENTRY: u64 = 4 << 10;
-
-/// Errors of a full volume, and those of a broken volume or node.
-const FULL: [Errno; 2] = [Errno::ENOSPC, Errno::EDQUOT];
-const BROKEN: [Errno; 6] =
-    [Errno::EIO, Errno::EROFS, Errno::ESTALE, Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM];
-const AT_FAULT: &str = "the archive is not at fault: check the work volume and the node";
 
 /// Unpacks `archive` into the workspace's repository. `turn` is the file that came with the
 /// plan for the last part of the volume.
@@ -106,27 +103,6 @@ fn share(workspace: BorrowedFd<'_>) -> Result<(), Errno> {
     fchown(workspace, None, Some(getegid()))?;
     fchmodat(workspace, REPOSITORY, Mode::S_IRWXU | read, FchmodatFlags::FollowSymlink)?;
     fchmod(workspace, Mode::S_IRWXU | Mode::S_IXGRP)
-}
-
-/// The archive is not at fault if the volume is full or fails.
-fn refused(error: impl std::error::Error, full: Option<Full>) -> JobError {
-    match full {
-        None => JobError::Refused(error.to_string()),
-        Some(Full::Entirely(errno)) if !FULL.contains(&errno) => {
-            JobError::Full { text: format!("{error}: {AT_FAULT}"), errno }
-        }
-        Some(Full::Almost(reason)) => JobError::AlmostFull(reason),
-        Some(Full::Entirely(errno)) => JobError::Full { text: error.to_string(), errno },
-    }
-}
-
-/// The volume has too little space, or fails.
-#[derive(Clone, Copy, Debug)]
-enum Full {
-    /// The remaining space is for other requests.
-    Almost(AlmostFull),
-    /// The error of the operating system.
-    Entirely(Errno),
 }
 
 /// Receives the entries of an archive.
@@ -220,8 +196,7 @@ impl<'w> Unpacker<'w> {
 
     /// Go's text for an error. Notes that the volume is full or fails.
     fn cause(&self, errno: Errno) -> String {
-        // No archive leads to a call that the kernel does not have.
-        if FULL.contains(&errno) || BROKEN.contains(&errno) || errno == Errno::ENOSYS {
+        if fault::is_of_volume(errno) {
             self.full.set(Some(Full::Entirely(errno)));
         }
         errno_text(errno as i32)

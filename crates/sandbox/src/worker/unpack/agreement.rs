@@ -182,20 +182,6 @@ proptest! {
 }
 
 #[test]
-fn a_broken_volume_is_not_the_archives_fault() {
-    let error = || Refusal::Names { cause: "input/output error".to_owned() };
-    let JobError::Full { text, errno } = refused(error(), Some(Full::Entirely(Errno::EIO))) else {
-        panic!("the archive is refused");
-    };
-    assert!(errno == Errno::EIO && text.ends_with(AT_FAULT), "{text}");
-    let JobError::Full { text, .. } = refused(error(), Some(Full::Entirely(Errno::ENOSPC))) else {
-        panic!("the archive is refused");
-    };
-    assert!(!text.contains(AT_FAULT), "{text}");
-    assert!(matches!(refused(error(), None), JobError::Refused(_)));
-}
-
-#[test]
 fn a_call_that_the_kernel_lacks_is_not_blamed_on_the_archive() {
     let workspace = tempfile::tempdir().unwrap();
     fs::create_dir(workspace.path().join(REPOSITORY)).unwrap();
