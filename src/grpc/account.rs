@@ -23,7 +23,7 @@ pub(super) struct Account {
     pub(super) kill: Option<Kill>,
     /// The fault of the archive.
     pub(super) fault: Option<StreamFault>,
-    /// The command, or a program in its shell, could not be started.
+    /// The program of the command, or one in its shell, is missing or cannot be executed.
     pub(super) not_started: bool,
 }
 
@@ -139,8 +139,8 @@ fn broken(error: &BrokenStream) -> Account {
 /// A command that did not run to its end, or failed.
 fn not_run(error: &RunError) -> Account {
     match error {
-        RunError::Start { .. } => {
-            Account { not_started: true, ..Account::plain(Outcome::ExitNonzero) }
+        RunError::Start { lacks_program, .. } => {
+            Account { not_started: *lacks_program, ..Account::plain(Outcome::ExitNonzero) }
         }
         RunError::TooLate(passed) => Account::late(&passed.0),
         RunError::Memory(NoMemory { passed, .. }) => Account::stopped(&passed.0),
@@ -218,9 +218,16 @@ mod tests {
     fn a_fault_of_an_archive_is_no_kill() {
         let account = Account::of(&ReceiveError::Checksum.into());
         assert_eq!(account, Account::faulty(StreamFault::Checksum));
-        let missing = Account::of(&RunError::Start { text: String::new(), hint: None }.into());
-        let expected = Account { not_started: true, ..Account::plain(Outcome::ExitNonzero) };
-        assert_eq!(missing, expected);
+    }
+
+    #[test]
+    fn a_command_without_its_program_is_counted_and_one_with_a_long_variable_is_not() {
+        for lacks_program in [true, false] {
+            let start = RunError::Start { text: String::new(), hint: None, lacks_program };
+            let expected =
+                Account { not_started: lacks_program, ..Account::plain(Outcome::ExitNonzero) };
+            assert_eq!(Account::of(&start.into()), expected);
+        }
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub enum RunError {
         text: String,
         /// The thing that the sandbox refused.
         hint: Option<Hint>,
+        /// Its program is missing or cannot be executed.
+        lacks_program: bool,
     },
     /// The command ended with an error, or was stopped.
     #[error(transparent)]
@@ -87,13 +89,13 @@ impl RunError {
         unpacked: Option<&Unpacked>,
         defaults: &CommandDefaults,
     ) -> Self {
-        match error {
-            NotRun::Command(text) => {
-                let hint = Hint::of_start(bounds, &defaults.reach, &text, unpacked);
-                Self::Start { text, hint }
-            }
-            NotRun::Unconfined(unconfined) => Self::Unconfined(unconfined),
-        }
+        let (text, lacks_program) = match error {
+            NotRun::Command(text) => (text, true),
+            NotRun::Refused(text) => (text, false),
+            NotRun::Unconfined(unconfined) => return Self::Unconfined(unconfined),
+        };
+        let hint = Hint::of_start(bounds, &defaults.reach, &text, unpacked);
+        Self::Start { text, hint, lacks_program }
     }
 }
 

@@ -138,10 +138,10 @@ impl Workspace {
     ) -> Result<(CommandClock, Output), RequestError> {
         let ordered = context.deadline.limit(self.checkout.lease.order(command)).await;
         let not_ordered = |error| match error {
-            NotRun::Command(text) => {
+            NotRun::Command(text) | NotRun::Refused(text) => {
                 // The error is the command's, although its phase has not begun.
                 context.progress.enter(phase);
-                RunError::Start { text, hint: None }
+                RunError::Start { text, hint: None, lacks_program: false }
             }
             NotRun::Unconfined(error) => error.into(),
         };

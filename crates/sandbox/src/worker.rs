@@ -135,9 +135,9 @@ const MADE: &str = "caches.made";
 enum JobError {
     /// A step of the setup failed, so nothing of the tenant ran.
     Step { step: &'static str, error: io::Error },
-    /// The program is missing or does not start, which is the plugin's mistake.
+    /// The program is missing or cannot be executed, which is the plugin's mistake.
     Command(String),
-    /// The archive is refused.
+    /// The archive is refused, or the kernel does not give a program what the request has.
     Refused(String),
     /// The volume has no space for the archive, or fails.
     Full { text: String, errno: Errno },

@@ -1,5 +1,7 @@
 //! Metrics of requests.
 
+use std::process::Command;
+
 use crate::{observed::request::Observed, waiting::eventually};
 
 fn code(plugin: &str, code: &str) -> String {
@@ -70,4 +72,21 @@ fn causes_of_failures_have_metrics() {
     let timeouts = "argocd_cmp_timeouts_total{plugin=\"slow\",method=\"generate\",\
                     phase=\"generate\",kind=\"exec_timeout\"}";
     assert_eq!(observed.value(timeouts), Some(1.0));
+}
+
+/// Any author of an application could otherwise raise the alarm about a plugin.
+#[test]
+fn a_variable_that_no_program_can_have_is_no_missing_program() {
+    let observed = Observed::new(&[("fine", "echo 'kind: A'")], &[]);
+    let long = "exec \"$0\" \"$@\" --env \"LONG=$(head -c 131062 /dev/zero | tr '\\0' x)\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", long, env!("CARGO_BIN_EXE_cmp-supervisor")]);
+    let rendered = observed.render_with(command, "fine");
+    let stderr = String::from_utf8_lossy(&rendered.stderr);
+    assert!(stderr.contains("argument list too long"), "{stderr}");
+    let series =
+        "argocd_cmp_requests_total{plugin=\"fine\",method=\"generate\",outcome=\"exit_nonzero\"}";
+    eventually(series, || observed.value(series) == Some(1.0));
+    let series = "argocd_cmp_commands_not_started_total{plugin=\"fine\"}";
+    assert_eq!(observed.value(series), Some(0.0));
 }

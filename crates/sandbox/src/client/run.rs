@@ -95,9 +95,13 @@ pub struct Ordered {
 /// Reasons why a command did not run.
 #[derive(Debug, Error)]
 pub enum NotRun {
-    /// The program is missing or does not start. The text is Go's.
+    /// The program is missing or cannot be executed. The text is Go's.
     #[error("{0}")]
     Command(String),
+    /// The program cannot get the request's arguments, variables or directory. The text is
+    /// Go's.
+    #[error("{0}")]
+    Refused(String),
     /// The sandbox failed.
     #[error(transparent)]
     Unconfined(#[from] Unconfined),
@@ -113,7 +117,7 @@ impl Lease {
         let is_read_only = self.bounds().is_read_only;
         let task = RunTask { is_read_only, ..command.into() };
         if let Some(text) = longer_than_a_plan(&task) {
-            return Err(NotRun::Command(text));
+            return Err(NotRun::Refused(text));
         }
         let mut worker = match self.take_worker() {
             Some(worker) => worker,
@@ -289,7 +293,8 @@ fn longer_than_a_plan(task: &RunTask) -> Option<String> {
 fn failure(answer: Answer) -> NotRun {
     match answer {
         Answer::Failed(failed) => NotRun::Unconfined(failed.into()),
-        Answer::NotStarted(text) | Answer::Refused(text) => NotRun::Command(text),
+        Answer::NotStarted(text) => NotRun::Command(text),
+        Answer::Refused(text) => NotRun::Refused(text),
         Answer::Running(_)
         | Answer::Unpacked(_)
         | Answer::Canaries(_)

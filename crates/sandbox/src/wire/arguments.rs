@@ -29,7 +29,7 @@ pub(crate) fn too_long<'s>(
 ) -> String {
     let mut text = format!("fork/exec {program}: argument list too long");
     let words = words.enumerate().map(|(index, word)| (format!("argument {index}"), word));
-    let variables = variables.map(|entry| (format!("variable {}", name(entry)), entry));
+    let variables = variables.map(|entry| (format!("variable {}", shown_name(entry)), entry));
     let (mut sum, mut longest) = (0, (String::new(), 0));
     for (what, string) in words.chain(variables) {
         // Each string ends with NUL, and has a pointer to it.
@@ -59,7 +59,7 @@ pub(crate) fn too_long<'s>(
 }
 
 /// The name of a `NAME=VALUE` entry. An application chooses it.
-fn name(entry: &[u8]) -> String {
+pub(crate) fn shown_name(entry: &[u8]) -> String {
     let name = entry.split(|byte| *byte == b'=').next().unwrap_or_default();
     let shown = name.get(..SHOWN).unwrap_or(name);
     let more = if shown.len() < name.len() { "…" } else { "" };
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_name_is_short_and_printable() {
-        assert_eq!(name(b"A\n\xff=x"), "A\\n\u{fffd}");
-        assert_eq!(name(&[b'A'; SHOWN + 1]), "A".repeat(SHOWN) + "…");
+        assert_eq!(shown_name(b"A\n\xff=x"), "A\\n\u{fffd}");
+        assert_eq!(shown_name(&[b'A'; SHOWN + 1]), "A".repeat(SHOWN) + "…");
     }
 }

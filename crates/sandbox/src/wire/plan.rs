@@ -197,7 +197,7 @@ pub(crate) enum Answer {
     /// The archive is unpacked.
     #[prost(message, tag = "2")]
     Unpacked(UnpackResult),
-    /// The archive is refused; the text is for the user.
+    /// The archive is refused, or what a command would get; the text is for the user.
     #[prost(string, tag = "3")]
     Refused(String),
     /// A step failed.

@@ -10,7 +10,7 @@ use nix::unistd::geteuid;
 use prost::bytes::Bytes;
 
 use super::{HOME, TEMPORARY, Tenant, VIEWS};
-use crate::wire::{account::Account, plan::Cache};
+use crate::wire::{account::Account, arguments::shown_name, plan::Cache};
 
 /// Variables of directories that tools only write to: caches, state, and temporary
 /// files. The image's are replaced, because nobody could write there.
@@ -51,9 +51,13 @@ pub(super) fn compose(
         all.clone().enumerate().map(|(index, entry)| (name(entry), index)).collect();
     all.enumerate()
         .filter(|(index, entry)| last.get(name(entry)) == Some(index))
-        .map(|(_, entry)| CString::new(entry.as_ref()))
-        .collect::<Result<_, _>>()
-        .map_err(|_nul| "exec: environment variable contains NUL".to_owned())
+        .map(|(_, entry)| CString::new(entry.as_ref()).map_err(|_nul| has_nul(entry)))
+        .collect()
+}
+
+/// Go's text, and the name of the variable. Its value may be secret.
+fn has_nul(entry: &[u8]) -> String {
+    format!("exec: environment variable contains NUL (it is {})", shown_name(entry))
 }
 
 /// The variables that hold the paths of caches, or of the request's views of them.
@@ -205,10 +209,10 @@ mod tests {
     }
 
     #[test]
-    fn a_nul_byte_has_gos_error_text() {
+    fn a_nul_byte_has_gos_error_text_and_the_name() {
         let tenant = Tenant { workspace: PathBuf::from("/root/w"), ..Tenant::default() };
-        let error = compose(&tenant, [&[], &[], &[Bytes::from_static(b"A=\0")]]).unwrap_err();
-        assert_eq!(error, "exec: environment variable contains NUL");
+        let error = compose(&tenant, [&[], &[], &[Bytes::from_static(b"A=s3cret\0")]]).unwrap_err();
+        assert_eq!(error, "exec: environment variable contains NUL (it is A)");
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub(super) fn become_command(
     let mut request = task.environment.clone();
     request.extend(ask_pass.iter().map(|place| place.variable.clone()));
     let variables = environment::compose(tenant, [&task.inherited, caches, &request])
-        .map_err(JobError::Command)?;
+        .map_err(JobError::Refused)?;
     let program = task.words.first().map(AsRef::as_ref).unwrap_or_default();
     // Before changing the directory: programs of the repository must not be
     // found through a relative PATH.
@@ -72,7 +72,7 @@ pub(super) fn become_command(
     };
     let repository = repository.map_err(step(OPEN_REPOSITORY))?;
     enter(&repository, &task.directory)
-        .map_err(|errno| JobError::Command(entry_error(&path, errno, task)))?;
+        .map_err(|errno| JobError::Refused(entry_error(&path, errno, task)))?;
     confined.finish()?;
     connect(socket, ask_pass.as_ref().map(|place| &*place.descriptors).unwrap_or_default())?;
     limits::lower_descriptors().map_err(step("limit descriptors"))?;
@@ -80,16 +80,13 @@ pub(super) fn become_command(
     let program = program.map_err(|_nul| JobError::Command("exec: invalid argument".to_owned()))?;
     fork::end_at_large_files();
     execve(&program, &arguments, &variables).map_err(|errno| {
-        JobError::Command(if errno == Errno::E2BIG {
+        if errno == Errno::E2BIG {
             let (words, all) = (arguments.iter(), variables.iter());
-            too_long(
-                &path.to_string_lossy(),
-                words.map(|word| word.to_bytes()),
-                all.map(|one| one.to_bytes()),
-            )
-        } else {
-            start_error(&path, errno, task)
-        })
+            let (words, all) = (words.map(|word| word.to_bytes()), all.map(|one| one.to_bytes()));
+            return JobError::Refused(too_long(&path.to_string_lossy(), words, all));
+        }
+        let text = start_error(&path, errno, task);
+        if is_of_program(errno) { JobError::Command(text) } else { JobError::Refused(text) }
     })
 }
 
@@ -108,7 +105,7 @@ fn words(task: &RunTask) -> Result<Vec<CString>, JobError> {
     let words = task.words.iter().map(|word| CString::new(word.as_ref()));
     words
         .collect::<Result<_, _>>()
-        .map_err(|_nul| JobError::Command("exec: an argument contains NUL".to_owned()))
+        .map_err(|_nul| JobError::Refused("exec: an argument contains NUL".to_owned()))
 }
 
 /// Creates the pipes after switching the UID. The tenant then owns them and can
@@ -130,6 +127,25 @@ fn connect(socket: &UnixStream, further: &[OwnedFd]) -> Result<(), JobError> {
 /// Go's text for a program that does not start.
 fn fork_exec(path: &Path, errno: Errno) -> String {
     format!("fork/exec {}: {}", path.display(), errno_text(errno as i32))
+}
+
+/// True if the program is missing or cannot be executed. Other errors of execve(2) are about
+/// the request or the node.
+fn is_of_program(errno: Errno) -> bool {
+    [
+        Errno::ENOENT,
+        Errno::EACCES,
+        Errno::EPERM,
+        Errno::ENOEXEC,
+        Errno::ELIBBAD,
+        Errno::EINVAL,
+        Errno::EISDIR,
+        Errno::ENOTDIR,
+        Errno::ELOOP,
+        Errno::ENAMETOOLONG,
+        Errno::ETXTBSY,
+    ]
+    .contains(&errno)
 }
 
 /// Go's text for a directory that cannot be entered, with the usual reason.
@@ -164,4 +180,23 @@ fn start_error(path: &Path, errno: Errno, task: &RunTask) -> String {
         return format!("{error} (a script needs a first line like `#!/bin/sh`)");
     }
     error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_arguments_and_a_lack_of_memory_are_not_about_the_program() {
+        for (errno, expected) in [
+            (Errno::ENOENT, true),
+            (Errno::EACCES, true),
+            (Errno::ENOEXEC, true),
+            (Errno::E2BIG, false),
+            (Errno::ENOMEM, false),
+            (Errno::EAGAIN, false),
+        ] {
+            assert_eq!(is_of_program(errno), expected, "{errno}");
+        }
+    }
 }
