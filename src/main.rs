@@ -325,17 +325,15 @@ fn block_on<T>(work: impl Future<Output = T>) -> io::Result<T> {
     Ok(result)
 }
 
-#[expect(clippy::print_stderr, reason = "the error goes to standard error")]
 fn fail(error: &dyn std::error::Error, code: u8) -> ExitCode {
-    eprintln!("error: {}", printable(&error.to_string()));
+    terminal::tell(&format!("error: {}\n", printable(&error.to_string())));
     ExitCode::from(code)
 }
 
 /// Prints a result, and what people should know about it on standard error.
-#[expect(clippy::print_stderr, reason = "the report goes to standard error")]
 fn report(remarks: &str, result: &str) -> ExitCode {
     let code = print(result);
-    eprint!("{remarks}");
+    terminal::tell(remarks);
     code
 }
 

@@ -19,6 +19,11 @@ pub fn print(text: &str) -> io::Result<()> {
     }
 }
 
+/// Writes to standard error. If that fails, nothing can report it.
+pub fn tell(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
 /// The text without characters that control a terminal. Line breaks and tabs stay.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use cmp_sandbox::{MORE_PROCESSES, SpawnerGone};
+use rustix::process::{Resource, getrlimit};
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -67,8 +68,19 @@ fn look_for_room(count: usize) -> io::Result<()> {
         drop(thread.join());
     }
     result.map_err(|error: io::Error| {
-        io::Error::other(format!("{count} threads are needed: {error}: {MORE_PROCESSES}"))
+        let addresses = getrlimit(Resource::As).current;
+        io::Error::other(format!("{count} threads are needed: {error}: {}", remedy(addresses)))
     })
+}
+
+/// The remedy for too few threads. Each needs addresses, too: `addresses` is their limit in
+/// bytes.
+fn remedy(addresses: Option<u64>) -> String {
+    let Some(bytes) = addresses else { return MORE_PROCESSES.to_owned() };
+    format!(
+        "raise or remove the limit of addresses, which is {bytes} bytes (RLIMIT_AS, ulimit -v), \
+         or {MORE_PROCESSES}"
+    )
 }
 
 /// Threads for work that blocks: in proportion to a tenant's data, or with files.
@@ -94,6 +106,13 @@ mod tests {
     /// ID of the calling thread.
     fn own_id() -> OsString {
         fs::read_link("/proc/thread-self").unwrap().file_name().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_limit_of_addresses_is_named_first() {
+        assert_eq!(remedy(None), MORE_PROCESSES);
+        let text = remedy(Some(4096));
+        assert!(text.contains("is 4096 bytes (RLIMIT_AS, ulimit -v), or raise the"), "{text}");
     }
 
     #[test]

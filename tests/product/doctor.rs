@@ -97,6 +97,14 @@ fn a_limit_of_file_sizes_is_a_warning() {
 }
 
 #[test]
+fn a_result_and_an_error_that_nobody_can_read_are_an_error() {
+    let place = Place::new("sh");
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$0\" \"$@\" >/dev/full 2>&1", PROGRAM]);
+    assert_eq!(place.examine_with(command, "none").status.code(), Some(UNHEALTHY));
+}
+
+#[test]
 fn a_missing_tool_is_a_failure() {
     let place = Place::new("no-such-tool");
     let output = place.examine("auto");

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::{cgroup::NoCgroups, root::NoWorkspaceRoot, uid_pool::NoUids};
 use crate::{
-    kernel::{filter::NotInstalled, no_process::with_remedy, policy::NoPolicy},
+    kernel::{file_size, filter::NotInstalled, no_process::with_remedy, policy::NoPolicy},
     wire::{
         shortage::{Need, Shortage, Unfitness},
         tier::Tier,
@@ -44,12 +44,15 @@ pub(super) enum NotPrepared {
     Root(#[from] NoWorkspaceRoot),
     #[error(
         "cannot {step}: {error}{advice}", error = with_remedy(.error),
-        advice = descriptors_advice(.error)
+        advice = limit_advice(.error)
     )]
     Step { step: &'static str, error: io::Error },
     #[error("uid: {above}; {tier}: {error}")]
     Below { above: Unavailable, tier: Tier, error: Box<NotPrepared> },
-    #[error("cannot set up namespaces: {0}{advice}", advice = mount_advice(.0))]
+    #[error(
+        "cannot set up namespaces: {0}{mount}{limit}", mount = mount_advice(.0),
+        limit = limit_advice(.0)
+    )]
     Roots(io::Error),
     #[error(transparent)]
     Policy(#[from] NoPolicy),
@@ -124,8 +127,12 @@ impl Unavailable {
     }
 }
 
-/// The remedy if this process may open no more files. The policy has the most of them.
-fn descriptors_advice(error: &io::Error) -> String {
+/// The remedy if this process may open no more files, of which the policy has the most, or
+/// write no more into one.
+fn limit_advice(error: &io::Error) -> String {
+    if let Some(reason) = file_size::reason(error.kind()) {
+        return format!(": {reason}");
+    }
     if error.raw_os_error() != Some(Errno::EMFILE as i32) {
         return String::new();
     }
@@ -237,9 +244,11 @@ mod tests {
             let error = errno.into();
             NotPrepared::Step { step: "clear the work directory", error }.tell().reason
         };
-        let text = failed(Errno::EMFILE);
-        assert!(text.contains("files (RLIMIT_NOFILE), and needs one for each"), "{text}");
-        assert!(text.contains("(ulimit -n) to 1024"), "{text}");
+        let roots = NotPrepared::Roots(Errno::EMFILE.into()).tell().reason;
+        for text in [failed(Errno::EMFILE), roots] {
+            assert!(text.contains("files (RLIMIT_NOFILE), and needs one for each"), "{text}");
+            assert!(text.contains("(ulimit -n) to 1024"), "{text}");
+        }
         assert!(!failed(Errno::ENOENT).contains("RLIMIT"));
     }
 }
