@@ -345,6 +345,7 @@ fn pipeline(
     let now = budget.borrow().clone();
     let size = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
     let converter = Converter::new(budget.clone(), config.max_message(), encode_announcements);
+    let volume = WorkVolume::new(config.work_dir()).within(budget.clone());
     let (admission, indexes) = (Admission::new(budget.clone()), IndexResources::default());
     Pipeline {
         kept: KeptArchives::new(budget.clone(), admission.clone(), &indexes, link.has_own_uids()),
@@ -356,7 +357,7 @@ fn pipeline(
         fingerprints: Fingerprints::default(),
         indexes,
         converter,
-        volume: WorkVolume::new(config.work_dir()).within(budget.clone()),
+        volume: volume.clone(),
         files: FileThread::new(),
         limits: ArchiveLimits {
             archive: config.max_archive,
@@ -376,6 +377,7 @@ fn pipeline(
             bounds: config.bounds(),
             reach,
             named: FileThread::new(),
+            volume,
             calls: TaskTracker::new(),
             budget,
             oom: OomCounter::find(),

@@ -210,11 +210,22 @@ impl WorkVolume {
     /// The error of a request that ran out of space.
     #[must_use]
     pub async fn full(&self, cause: &str) -> FullVolume {
-        FullVolume(format!(
-            "{cause}: the work volume {} is full: {}: {ENLARGE}, or {LOWER}",
-            self.path.display(),
-            self.say().await
-        ))
+        FullVolume(format!("{cause}: {}", self.is_full(&self.say().await)))
+    }
+
+    /// The sentence about a volume that is full now, or else one about its free space.
+    pub(crate) async fn found_full(&self) -> Result<String, String> {
+        let path = self.path.display();
+        match self.space().await {
+            Ok(space) if space.low().is_some() => Ok(self.is_full(&space.say())),
+            Ok(space) => Err(format!("the work volume {path} has {}", space.say())),
+            Err(error) => Err(format!("the work volume {path} cannot be read: {error}")),
+        }
+    }
+
+    fn is_full(&self, space: &str) -> String {
+        let path = self.path.display();
+        format!("the work volume {path} is full: {space}: {ENLARGE}, or {LOWER}")
     }
 
     async fn say(&self) -> String {

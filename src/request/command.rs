@@ -79,8 +79,11 @@ mod tests {
     use tokio_util::task::TaskTracker;
 
     use crate::{
-        budget::Budget, container::OomCounter, plugin::definition_of,
-        request::git_credentials::CredentialHelper, volume::FileThread,
+        budget::Budget,
+        container::OomCounter,
+        plugin::definition_of,
+        request::git_credentials::CredentialHelper,
+        volume::{FileThread, WorkVolume},
     };
 
     fn defaults() -> CommandDefaults {
@@ -105,6 +108,7 @@ mod tests {
             },
             reach: Arc::default(),
             named: FileThread::new(),
+            volume: WorkVolume::new("/".into()),
             calls: TaskTracker::new(),
             budget: watch::channel(Budget::default()).1,
             oom: OomCounter::default(),

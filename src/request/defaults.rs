@@ -8,7 +8,11 @@ use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 use super::{git_credentials::CredentialHelper, hint::Reach};
-use crate::{budget::Budget, container::OomCounter, volume::FileThread};
+use crate::{
+    budget::Budget,
+    container::OomCounter,
+    volume::{FileThread, WorkVolume},
+};
 
 /// The supervisor's settings for all commands.
 #[derive(Clone, Debug)]
@@ -30,6 +34,8 @@ pub struct CommandDefaults {
     pub reach: Arc<Reach>,
     /// Looks at the paths that commands name in errors.
     pub(crate) named: FileThread,
+    /// The volume that errors about a lack of space mean.
+    pub volume: WorkVolume,
     /// Owns the running calls, and the work that outlives their answers.
     pub calls: TaskTracker,
     /// Answers git's questions for credentials.

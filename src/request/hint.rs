@@ -9,6 +9,7 @@ mod node;
 mod reach;
 mod remote;
 mod shell;
+mod space;
 mod ssh;
 mod tier;
 
@@ -17,10 +18,13 @@ use std::{fmt, time::Duration};
 use cmp_sandbox::{Bounds, ExceededLimit, KernelLimit, Termination, Unpacked, Usage};
 
 pub(crate) use self::denial::ASK_PASS_SOCKET;
-pub(super) use self::limit::{exceeded, reached};
 pub use self::{
     advice::{Advice, Opening},
     reach::Reach,
+};
+pub(super) use self::{
+    limit::{exceeded, reached},
+    space::no_space,
 };
 use super::excess;
 use crate::{
@@ -39,12 +43,15 @@ const SHELL: i32 = 128;
 const NOT_IN_PATH: i32 = 127;
 
 /// Messages of programs that could not create a process (EAGAIN).
-const FORK_FAILED: [&str; 5] = [
+const FORK_FAILED: [&str; 7] = [
     "resource temporarily unavailable",
     "cannot fork",
     "eagain",
     "can't start new thread",
     "failed to create new os thread",
+    // JVMs, which call it an OutOfMemoryError.
+    "unable to create native thread",
+    "unable to create new native thread",
 ];
 
 /// Messages of programs that could not allocate memory (ENOMEM).
@@ -97,6 +104,8 @@ pub(super) struct Facts<'e> {
     pub(super) text: &'e str,
     /// The sentence about the path or port that the sandbox refused.
     pub(super) refusal: Option<&'e str>,
+    /// The sentence about the volume on which it found no space.
+    pub(super) full: Option<&'e str>,
     /// The kernel has killed a process for lack of memory meanwhile.
     pub(super) oom: Option<&'e OomKill>,
     /// The repository as it was unpacked.
@@ -246,8 +255,8 @@ impl Facts<'_> {
         if let Some(hint) = said.find_map(|(_, limit)| self.limit(limit)) {
             return Some(hint);
         }
-        if says(&["no space left on device"]) {
-            return Some("the volume of --work-dir has no bytes or no inodes left".to_owned());
+        if let Some(full) = self.full {
+            return Some(full.to_owned());
         }
         let refusal = self.refusal.map(str::to_owned).or_else(|| self.by_absence());
         let refusal = refusal.or_else(|| left_out(&text, self.unpacked));

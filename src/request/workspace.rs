@@ -14,7 +14,7 @@ use super::{
     command_clock::CommandClock,
     deadline::DeadlinePassed,
     git_credentials::{Asker, GitCredentials},
-    hint::{Facts, Hint, Times},
+    hint::{Facts, Hint, Times, no_space},
     observed::Observation,
     path::AppPath,
     printable,
@@ -189,6 +189,7 @@ impl Workspace {
         let said = ended.said(context);
         let text = said.all();
         let refusal = self.refusal(&text, output).await;
+        let full = no_space(&text, &defaults.reach, &defaults.volume).await;
         let oom = defaults.oom.since(*killed);
         let hint = Hint::of_end(&Facts {
             plugin: &context.plugin,
@@ -201,6 +202,7 @@ impl Workspace {
             },
             text: &text,
             refusal: refusal.as_deref(),
+            full: full.as_deref(),
             oom: oom.as_ref(),
             unpacked: context.progress.unpacked.as_ref(),
             memory: defaults.budget.borrow().memory.amount,

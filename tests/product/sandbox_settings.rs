@@ -30,6 +30,7 @@ mod reading;
 mod refused;
 mod replaced;
 mod signals;
+mod space;
 mod ssh;
 mod typed;
 mod variables;

@@ -52,5 +52,8 @@ pub use self::{
         tier::{Demand, Tier},
         usage::TotalLimits,
     },
-    worker::{DEFINITIONS, REPOSITORY, closed_by_mode, look_up, until_not_again},
+    worker::{
+        DEFINITIONS, REPOSITORY, SCRATCH_PATHS, SCRATCH_ROOM, closed_by_mode, look_up,
+        until_not_again,
+    },
 };

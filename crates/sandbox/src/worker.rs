@@ -49,7 +49,11 @@ use nix::{
 
 pub(super) use self::watch::{KILL_ORDER, lacked_process};
 pub use self::{
-    beneath::until_not_again, lookup::look_up, modes::closed_by_mode, read_paths::DEFINITIONS,
+    beneath::until_not_again,
+    lookup::look_up,
+    modes::closed_by_mode,
+    namespaces::{SCRATCH_PATHS, SCRATCH_ROOM},
+    read_paths::DEFINITIONS,
 };
 pub(crate) use self::{
     groups::PodGroups,

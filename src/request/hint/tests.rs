@@ -42,7 +42,7 @@ fn hint_after(
     let (text, times) = (stderr, Times { ran, waited });
     let refusal = reach.refusal(bounds, text);
     let refusal = refusal.as_deref();
-    let file_size = None;
+    let (full, file_size) = (text.contains("No space").then_some("the work volume is full"), None);
     let facts = Facts {
         plugin,
         bounds,
@@ -51,6 +51,7 @@ fn hint_after(
         times,
         text,
         refusal,
+        full,
         oom,
         unpacked,
         memory,
@@ -94,6 +95,7 @@ fn the_heap_of_node_js_has_a_limit_of_its_own() {
             times,
             text: "",
             refusal: None,
+            full: None,
             oom: None,
             unpacked: None,
             memory: u64::MAX,
@@ -160,6 +162,7 @@ fn a_limit_of_the_container_for_files_is_told_if_it_is_the_lower_one() {
             times,
             text,
             refusal: None,
+            full: None,
             oom: None,
             unpacked: None,
             memory: u64::MAX,
@@ -269,8 +272,13 @@ fn messages_of_failed_calls_name_the_limit() {
         ("fork/exec /bin/x: resource temporarily unavailable", "--max-processes"),
         ("fatal error: runtime: out of memory", "--max-memory"),
         ("MemoryError", "--max-memory"),
+        (
+            "java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory or \
+             process/resource limits reached",
+            "--max-processes",
+        ),
         ("cat: write error: File too large", "--max-file-size"),
-        ("mkdir: No space left on device", "--work-dir"),
+        ("mkdir: No space left on device", "the work volume is full"),
         (
             "dial tcp 1.2.3.4:8080: connect: permission denied",
             "TCP port 8080: it may connect to ports 22, 443: add",

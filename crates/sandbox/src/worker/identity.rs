@@ -21,8 +21,8 @@ use nix::{
 use rustix::process::getgroups;
 
 use super::{
-    Channels, HOME, JobError, REPOSITORY, TEMPORARY, Tenant, WorkerContext, read_paths::ReadPath,
-    step,
+    Channels, HOME, JobError, REPOSITORY, SCRATCH_PATHS, TEMPORARY, Tenant, WorkerContext,
+    read_paths::ReadPath, step,
 };
 use crate::{
     kernel::{
@@ -38,9 +38,8 @@ use crate::{
     wire::{message::JobKind, plan::Plan, shared::SharedCaches, tier::Tier},
 };
 
-/// Paths that are private to the request in namespaces.
+/// A path that is private to the request in namespaces, as [`SCRATCH_PATHS`] are.
 const PROCESSES: &str = "/proc";
-const SCRATCH: [&str; 2] = ["/tmp", "/dev/shm"];
 
 /// Switches to the tenant's UID permanently and returns the workspace. The
 /// tenant's first worker creates it.
@@ -103,7 +102,7 @@ impl Confined {
         let mut extra = ExtraAccess::from(access);
         if context.tier == Tier::Namespaces {
             extra.read.push(PROCESSES.into());
-            extra.write.extend(SCRATCH.map(PathBuf::from));
+            extra.write.extend(SCRATCH_PATHS.map(PathBuf::from));
         }
         if let Some(policy) = context.policy {
             let restricted = policy.enforce(workspace.as_fd(), &extra);

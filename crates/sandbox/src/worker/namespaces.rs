@@ -31,6 +31,7 @@ use nix::{
 };
 
 pub(crate) use self::frame::{Roots, SCRATCHES, separate_mounts};
+pub use self::frame::{SCRATCH_PATHS, SCRATCH_ROOM};
 use self::part::Source;
 use super::{
     Job,

@@ -38,6 +38,12 @@ const MODE: u32 = 0o700;
 /// Directories in memory that each request has for itself, relative to its root.
 pub(crate) const SCRATCHES: [&str; 2] = ["tmp", "dev/shm"];
 
+/// Their paths for a command.
+pub const SCRATCH_PATHS: [&str; 2] = ["/tmp", "/dev/shm"];
+
+/// The space of each of them, for people.
+pub const SCRATCH_ROOM: &str = "64 MiB and 10,240 files";
+
 /// Their options.
 const SCRATCH: &str = "size=64m,nr_inodes=10k,mode=1777";
 

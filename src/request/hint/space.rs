@@ -1,0 +1,121 @@
+//! Volumes without space: that of the work directory, and those of a request in memory.
+
+use std::path::Path;
+
+use cmp_sandbox::{SCRATCH_PATHS, SCRATCH_ROOM};
+
+use super::reach::Reach;
+use crate::volume::WorkVolume;
+
+/// Words of programs that found no space (ENOSPC), in lower case.
+const NO_SPACE: &str = "no space left on device";
+
+/// Characters before a path in an error. Others are part of a longer path.
+const BEFORE: [char; 9] = [' ', '\t', '\'', '"', '`', '\u{2018}', '(', ':', '='];
+
+/// The sentence about the volume on which a command found no space, if it says so.
+pub(in crate::request) async fn no_space(
+    text: &str,
+    reach: &Reach,
+    volume: &WorkVolume,
+) -> Option<String> {
+    let lower = text.to_ascii_lowercase();
+    if !lower.contains(NO_SPACE) {
+        return None;
+    }
+    let has_scratches = reach.hides_closed;
+    // Words and paths can be on one line or in a traceback.
+    let own = volume.path();
+    if has_scratches && text.lines().any(|line| says_so(line) && names_scratch(line, own)) {
+        return Some(scratch());
+    }
+    match volume.found_full().await {
+        Ok(full) => Some(full),
+        Err(found) if has_scratches => Some(format!("{found}, but {}", scratch())),
+        Err(found) => Some(format!("another volume has no bytes or no inodes left: {found}")),
+    }
+}
+
+fn says_so(line: &str) -> bool {
+    line.to_ascii_lowercase().contains(NO_SPACE)
+}
+
+fn scratch() -> String {
+    let places = SCRATCH_PATHS.join(" and ");
+    format!("{places} have {SCRATCH_ROOM} each for a command: write to $TMPDIR instead")
+}
+
+/// True if a line names a path in a directory that each request has for itself. The work
+/// directory can be in one.
+fn names_scratch(line: &str, own: &Path) -> bool {
+    let is_below = |(at, _): (usize, &str)| {
+        let starts = line[..at].chars().next_back().is_none_or(|before| BEFORE.contains(&before));
+        starts && !own.to_str().is_some_and(|own| line[at..].starts_with(own))
+    };
+    let below = SCRATCH_PATHS.map(|path| format!("{path}/"));
+    below.iter().any(|path| line.match_indices(path.as_str()).any(is_below))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::budget::Budget;
+
+    fn in_namespaces(hides_closed: bool) -> Reach {
+        Reach { hides_closed, ..Reach::default() }
+    }
+
+    #[tokio::test]
+    async fn a_directory_in_memory_is_named_with_its_own_size() {
+        let volume = WorkVolume::new("/nowhere".into());
+        for text in [
+            "bash: line 1: /tmp/big: No space left on device",
+            "cp: error writing '/dev/shm/x/a': No space left on device",
+            "OSError: [Errno 28] No space left on device: '/tmp/10237'",
+            "x\nError: open /tmp/x: no space left on device",
+        ] {
+            let said = no_space(text, &in_namespaces(true), &volume).await.unwrap();
+            assert!(said.starts_with("/tmp and /dev/shm have 64 MiB and 10,240 files"), "{said}");
+            assert!(said.ends_with("write to $TMPDIR instead"), "{said}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_work_volume_with_space_is_not_called_full() {
+        // It has space on any machine that compiles this.
+        let directory = tempfile::tempdir().unwrap();
+        let volume = WorkVolume::new(directory.path().to_owned());
+        let text = "head: error writing 'standard output': No space left on device";
+        let said = no_space(text, &in_namespaces(true), &volume).await.unwrap();
+        assert!(said.contains(" free, but /tmp and /dev/shm have 64 MiB"), "{said}");
+        let said = no_space(text, &in_namespaces(false), &volume).await.unwrap();
+        assert!(said.contains("another volume") && !said.contains("is full"), "{said}");
+        assert_eq!(no_space("no such file", &in_namespaces(true), &volume).await, None);
+    }
+
+    #[tokio::test]
+    async fn a_full_work_volume_is_told_with_its_numbers_and_the_remedy() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut budget = Budget { in_memory: true, ..Budget::default() };
+        // The volume has more files than that.
+        budget.memory.amount = 1 << 20;
+        let volume = WorkVolume::new(directory.path().to_owned());
+        let volume = volume.within(watch::channel(budget).1);
+        for tier in [true, false] {
+            let text = "mkdir: No space left on device";
+            let said = no_space(text, &in_namespaces(tier), &volume).await.unwrap();
+            assert!(said.contains("is full: 0 B of 1 MiB free"), "{said}");
+            assert!(said.contains("raise the volume's size"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_path_of_the_work_directory_is_not_in_a_directory_in_memory() {
+        let own = Path::new("/tmp/work");
+        assert!(!names_scratch("write /tmp/work/w-3/tmp/x: no space left on device", own));
+        assert!(!names_scratch("write /var/lib/w-3/tmp/x: no space left on device", own));
+        assert!(names_scratch("write /tmp/x: no space left on device", own));
+    }
+}

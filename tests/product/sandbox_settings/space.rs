@@ -1,0 +1,48 @@
+//! Commands that find no space on a volume.
+
+use std::fs;
+
+use rustix::process::geteuid;
+
+use crate::{
+    mounted::InMemory,
+    sandbox_settings::bench::{Bench, tiers},
+    skip::skip,
+};
+
+#[test]
+fn a_full_directory_in_memory_is_not_taken_for_the_work_volume() {
+    if !tiers().contains(&"namespaces") {
+        return;
+    }
+    let bench = Bench::new("", "head -c 70M /dev/zero >/tmp/a");
+    bench.add("named", "", "head -c 70M /dev/zero >a; cp a /dev/shm/a");
+    let _server = bench.serve("namespaces", &[]);
+    for plugin in ["tried", "named"] {
+        let rendered = bench.ask(plugin, &[]);
+        let error = rendered.error();
+        let own =
+            "/tmp and /dev/shm have 64 MiB and 10,240 files each for a command: write to $TMPDIR";
+        assert!(error.contains(own) && !error.contains("is full"), "{plugin}: {error}");
+    }
+}
+
+#[test]
+fn a_full_work_volume_is_told_with_its_space_and_the_remedy() {
+    if !geteuid().is_root() {
+        return skip("needs root, to mount");
+    }
+    // Reserving the space takes no time, in which the request would be measured.
+    let bench = Bench::new("", "fallocate -l 250M a; head -c 20M /dev/zero >b");
+    let work = bench.path("work");
+    fs::create_dir(&work).unwrap();
+    for tier in tiers() {
+        let _volume = InMemory::at(&work, "size=256m,mode=0777");
+        let mut server = bench.serve(tier, &["--max-disk", "1Gi"]);
+        let rendered = bench.ask("tried", &[]);
+        server.stop();
+        let error = rendered.error();
+        assert!(error.contains("is full: 0 B of 256 MiB free"), "{tier}: {error}");
+        assert!(error.contains("raise the volume's size"), "{tier}: {error}");
+    }
+}
