@@ -189,7 +189,7 @@ impl Workspace {
         let said = ended.said(context);
         let text = said.all();
         let refusal = self.refusal(&text, output).await;
-        let full = no_space(&text, &defaults.reach, &defaults.volume).await;
+        let full = no_space((output.termination, &text), &defaults.reach, &defaults.volume).await;
         let oom = defaults.oom.since(*killed);
         let hint = Hint::of_end(&Facts {
             plugin: &context.plugin,

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use cmp_sandbox::{SCRATCH_PATHS, SCRATCH_ROOM};
+use cmp_sandbox::{SCRATCH_PATHS, SCRATCH_ROOM, Termination};
 
-use super::reach::Reach;
+use super::{SHELL, reach::Reach};
 use crate::volume::WorkVolume;
+
+const SIGBUS: i32 = 7;
 
 /// Words of programs that found no space (ENOSPC), in lower case.
 const NO_SPACE: &str = "no space left on device";
@@ -13,15 +15,15 @@ const NO_SPACE: &str = "no space left on device";
 /// Characters before a path in an error. Others are part of a longer path.
 const BEFORE: [char; 9] = [' ', '\t', '\'', '"', '`', '\u{2018}', '(', ':', '='];
 
-/// The sentence about the volume on which a command found no space, if it says so.
+/// The sentence about the volume on which a command found no space, if it says so or its end
+/// suggests it.
 pub(in crate::request) async fn no_space(
-    text: &str,
+    (end, text): (Termination, &str),
     reach: &Reach,
     volume: &WorkVolume,
 ) -> Option<String> {
-    let lower = text.to_ascii_lowercase();
-    if !lower.contains(NO_SPACE) {
-        return None;
+    if !says_so(text) {
+        return if is_bus_error(end) { no_memory_of_file(reach, volume).await } else { None };
     }
     let has_scratches = reach.hides_closed;
     // Words and paths can be on one line or in a traceback.
@@ -33,6 +35,29 @@ pub(in crate::request) async fn no_space(
         Ok(full) => Some(full),
         Err(found) if has_scratches => Some(format!("{found}, but {}", scratch())),
         Err(found) => Some(format!("another volume has no bytes or no inodes left: {found}")),
+    }
+}
+
+/// A file that is mapped into memory gets its space when it is used. Without space, the kernel
+/// sends SIGBUS, but not only then.
+async fn no_memory_of_file(reach: &Reach, volume: &WorkVolume) -> Option<String> {
+    let reason = match volume.found_full().await {
+        Ok(full) => full,
+        Err(_) if reach.hides_closed => scratch(),
+        Err(_) => return None,
+    };
+    Some(format!("a file in its memory may have found no space: {reason}"))
+}
+
+/// True if SIGBUS ended the command, or a command in its shell.
+fn is_bus_error(end: Termination) -> bool {
+    match end {
+        Termination::Signal { number, .. } => number == SIGBUS,
+        Termination::Exit(code) => code == SHELL + SIGBUS,
+        Termination::Deadline
+        | Termination::Held
+        | Termination::OutputLimit { .. }
+        | Termination::LimitExceeded { .. } => false,
     }
 }
 
@@ -63,6 +88,8 @@ mod tests {
     use super::*;
     use crate::budget::Budget;
 
+    const FAILED: Termination = Termination::Exit(1);
+
     fn in_namespaces(hides_closed: bool) -> Reach {
         Reach { hides_closed, ..Reach::default() }
     }
@@ -76,7 +103,7 @@ mod tests {
             "OSError: [Errno 28] No space left on device: '/tmp/10237'",
             "x\nError: open /tmp/x: no space left on device",
         ] {
-            let said = no_space(text, &in_namespaces(true), &volume).await.unwrap();
+            let said = no_space((FAILED, text), &in_namespaces(true), &volume).await.unwrap();
             assert!(said.starts_with("/tmp and /dev/shm have 64 MiB and 10,240 files"), "{said}");
             assert!(said.ends_with("write to $TMPDIR instead"), "{said}");
         }
@@ -88,11 +115,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let volume = WorkVolume::new(directory.path().to_owned());
         let text = "head: error writing 'standard output': No space left on device";
-        let said = no_space(text, &in_namespaces(true), &volume).await.unwrap();
+        let said = no_space((FAILED, text), &in_namespaces(true), &volume).await.unwrap();
         assert!(said.contains(" free, but /tmp and /dev/shm have 64 MiB"), "{said}");
-        let said = no_space(text, &in_namespaces(false), &volume).await.unwrap();
+        let said = no_space((FAILED, text), &in_namespaces(false), &volume).await.unwrap();
         assert!(said.contains("another volume") && !said.contains("is full"), "{said}");
-        assert_eq!(no_space("no such file", &in_namespaces(true), &volume).await, None);
+        assert_eq!(no_space((FAILED, "no such file"), &in_namespaces(true), &volume).await, None);
     }
 
     #[tokio::test]
@@ -105,10 +132,22 @@ mod tests {
         let volume = volume.within(watch::channel(budget).1);
         for tier in [true, false] {
             let text = "mkdir: No space left on device";
-            let said = no_space(text, &in_namespaces(tier), &volume).await.unwrap();
+            let said = no_space((FAILED, text), &in_namespaces(tier), &volume).await.unwrap();
             assert!(said.contains("is full: 0 B of 1 MiB free"), "{said}");
             assert!(said.contains("raise the volume's size"), "{said}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_bus_error_may_be_a_lack_of_space() {
+        let directory = tempfile::tempdir().unwrap();
+        let volume = WorkVolume::new(directory.path().to_owned());
+        for end in [Termination::Signal { number: SIGBUS, core: false }, Termination::Exit(135)] {
+            let said = no_space((end, "bus error"), &in_namespaces(true), &volume).await.unwrap();
+            assert!(said.contains("no space: /tmp and /dev/shm have 64 MiB"), "{said}");
+            assert_eq!(no_space((end, ""), &in_namespaces(false), &volume).await, None);
+        }
+        assert_eq!(no_space((FAILED, ""), &in_namespaces(true), &volume).await, None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ fn noise(length: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 56) as u8
+        state.to_be_bytes()[0]
     };
     std::iter::repeat_with(next).take(length).collect()
 }
