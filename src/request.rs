@@ -51,7 +51,7 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use self::{
-    admission::{Admission, Ask, Class, Lanes, NoPermit, Permit},
+    admission::{Admission, Ask, Class, Lanes, NoPermit, OwnPlace, Permit},
     checkout::Checkout,
     discovery::{MatchKey, Pattern},
     encrypted::Suspects,
@@ -95,7 +95,6 @@ use crate::{
     access::is_missing,
     budget::Budget,
     plugin::{CommandLine, Discovery, PluginDefinition},
-    semaphore::Place,
     volume::{FileThread, WorkVolume},
 };
 
@@ -157,8 +156,9 @@ impl Pipeline {
         context: &mut RequestContext,
     ) -> Result<Manifests, RequestError> {
         let plugin = Arc::clone(&context.plugin);
-        let _own = self.admit_own(&incoming, context).await?;
-        let admitted = self.admit(Class::Generate, &incoming, context).await?;
+        let own = self.admit_own(&incoming, context).await?;
+        let admitted = self.admit(Class::Generate, &incoming, context).await;
+        let admitted = admitted.map_err(|error| own.late(error))?;
         let (_permit, received) = self.receive(incoming, admitted, context).await?;
         let workspace = received.settle(context).await?;
         let mut workspace = workspace.with_git_credentials(context);
@@ -229,8 +229,9 @@ impl Pipeline {
         context: &mut RequestContext,
     ) -> Result<Bytes, RequestError> {
         let plugin = Arc::clone(&context.plugin);
-        let _own = self.admit_own(&incoming, context).await?;
-        let admitted = self.admit(Class::Generate, &incoming, context).await?;
+        let own = self.admit_own(&incoming, context).await?;
+        let admitted = self.admit(Class::Generate, &incoming, context).await;
+        let admitted = admitted.map_err(|error| own.late(error))?;
         let (_permit, received) = self.receive(incoming, admitted, context).await?;
         let printed = if let Some(command) = &plugin.dynamic {
             let mut workspace = received.settle(context).await?;
@@ -305,7 +306,7 @@ impl Pipeline {
         &self,
         incoming: &Incoming<'_, C>,
         context: &mut RequestContext,
-    ) -> Result<Place, NoPermit> {
+    ) -> Result<OwnPlace, NoPermit> {
         context.progress.enter(Phase::Queue);
         let wait = context.deadline.before_reading(incoming.unread());
         self.own.enter(&context.newest, &wait).await
@@ -322,14 +323,15 @@ impl Pipeline {
         let wait = context.deadline.before_reading(incoming.unread());
         self.wait_for_space(&wait).await?;
         let permit = self.permit(class, incoming, context).await?;
-        let bounds = self.bounds(class, &context.plugin, &wait).await?;
+        let late = |error| permit.late(error);
+        let bounds = self.bounds(class, &context.plugin, &wait).await.map_err(late)?;
         let RequestContext { plugin, deadline, .. } = &*context;
         let repository = self.kept.repository(&incoming.header, plugin, deadline).await;
         let first = match repository {
             Repository::New(_) => bounds.for_unpacking(),
             Repository::Own | Repository::Shared(_) => bounds.clone(),
         };
-        let lease = self.lease(first, repository.files(), &wait).await?;
+        let lease = self.lease(first, repository.files(), &wait).await.map_err(late)?;
         measure(&lease, &permit, &mut context.progress);
         Ok(Admitted { permit, lease, repository, bounds })
     }

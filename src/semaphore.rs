@@ -30,7 +30,7 @@ impl Size {
 
 /// One place; dropping it frees the place, if it still exists.
 #[derive(Debug)]
-pub struct Place(Arc<ResizableSemaphore>);
+pub(crate) struct Place(Arc<ResizableSemaphore>);
 
 impl ResizableSemaphore {
     /// More places than anybody can take.

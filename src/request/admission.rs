@@ -6,6 +6,7 @@ mod lane;
 mod lanes;
 mod refusal;
 mod schedule;
+mod waited;
 
 use std::{
     future::pending,
@@ -16,20 +17,24 @@ use std::{
 };
 
 use cmp_sandbox::Consumption;
-use tokio::sync::{oneshot, watch};
+use tokio::{
+    sync::{oneshot, watch},
+    time::Instant,
+};
 
 use self::{
     capacity::Capacity,
     charge::Charge,
     schedule::{Schedule, Ticket},
+    waited::Waited,
 };
 pub(crate) use self::{capacity::Class, schedule::Ask};
 pub use self::{
-    lane::NewestDefinition,
+    lane::{NewestDefinition, OwnPlace},
     lanes::Lanes,
     refusal::{NoPermit, Obstacle},
 };
-use super::deadline::Deadline;
+use super::{deadline::Deadline, error::RequestError};
 use crate::{budget::Budget, plugin::PluginName};
 
 /// Admits requests of all plugins by turns, as far as the budget goes. Cheap to clone.
@@ -52,6 +57,8 @@ pub struct Permit {
     class: Class,
     plugin: PluginName,
     ticket: Ticket,
+    /// Set if the request had to wait.
+    waited: Option<Waited>,
 }
 
 /// A served plugin. As long as it exists, other plugins leave it a place.
@@ -100,10 +107,17 @@ impl Admission {
         ask: Ask<'_>,
         deadline: &Deadline,
     ) -> Result<Permit, NoPermit> {
-        let (permit, admitted, wait) = self.queue(ask, deadline)?;
+        let (mut permit, mut admitted, wait) = self.queue(ask, deadline)?;
+        if admitted.try_recv().is_ok() {
+            return Ok(permit);
+        }
+        let (began, obstacle) = (Instant::now(), self.obstacle(ask.class, ask.plugin));
         match wait.limit(admitted).await {
             // The sender is dropped only together with its ticket.
-            Ok(_) => Ok(permit),
+            Ok(_) => {
+                permit.waited = Some(Waited::since(began, obstacle));
+                Ok(permit)
+            }
             Err(passed) => {
                 let obstacle = self.obstacle(ask.class, ask.plugin);
                 Err(NoPermit::Deadline { obstacle, passed })
@@ -143,7 +157,8 @@ impl Admission {
             let obstacle = self.obstacle(class, plugin);
             return Err(NoPermit::Full { obstacle, waiting, own: None });
         };
-        let permit = Permit { admission: self.clone(), class, plugin: plugin.clone(), ticket };
+        let (admission, plugin) = (self.clone(), plugin.clone());
+        let permit = Permit { admission, class, plugin, ticket, waited: None };
         Ok((permit, admitted, deadline.before_reading_all(unread, all_unread)))
     }
 
@@ -196,6 +211,12 @@ impl Permit {
     /// Names the lease by which the request is measured.
     pub(crate) fn bind(&self, lease: u64) {
         self.admission.state().schedule.bind(self.ticket, lease);
+    }
+
+    /// The error of a request whose deadline passed after it got this place: the wait for
+    /// the place, if that was the longer one.
+    pub(crate) fn late(&self, error: RequestError) -> RequestError {
+        Waited::late(self.waited.as_ref(), error)
     }
 }
 
@@ -265,7 +286,7 @@ mod tests {
     async fn a_wait_ends_early_if_much_must_still_be_read() {
         let (_resize, admission) = with_places(1);
         let _first = ask(&admission, "p", 10, 0).await.unwrap();
-        let began = tokio::time::Instant::now();
+        let began = Instant::now();
         let error = ask(&admission, "p", 10, 1 << 30).await.unwrap_err().to_string();
         assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
         assert!(error.contains("minus 5.0s to read the rest of the archive"), "{error}");

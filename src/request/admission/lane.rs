@@ -8,12 +8,15 @@ use std::{
     },
 };
 
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
-use super::refusal::{NoPermit, Obstacle};
+use super::{
+    refusal::{NoPermit, Obstacle},
+    waited::Waited,
+};
 use crate::{
     plugin::{PluginDefinition, PluginName},
-    request::deadline::Deadline,
+    request::{RequestError, deadline::Deadline},
     semaphore::{Place, ResizableSemaphore},
 };
 
@@ -29,6 +32,22 @@ pub(super) struct Lane {
     /// Number of requests that wait in all lanes.
     all_waiting: Arc<AtomicUsize>,
     plugin: PluginName,
+}
+
+/// A place of a plugin's own.
+#[derive(Debug)]
+pub struct OwnPlace {
+    _place: Place,
+    /// Set if the request had to wait.
+    waited: Option<Waited>,
+}
+
+impl OwnPlace {
+    /// The error of a request whose deadline passed after it got this place: the wait for
+    /// the place, if that was the longer one.
+    pub(crate) fn late(&self, error: RequestError) -> RequestError {
+        Waited::late(self.waited.as_ref(), error)
+    }
 }
 
 impl Lane {
@@ -58,9 +77,9 @@ impl Lane {
         newest: &NewestDefinition,
         max_waiting: usize,
         wait: &Deadline,
-    ) -> Result<Place, NoPermit> {
+    ) -> Result<OwnPlace, NoPermit> {
         let refused = match self.places.try_take() {
-            Ok(place) => return Ok(place),
+            Ok(place) => return Ok(OwnPlace { _place: place, waited: None }),
             Err(limit) => limit,
         };
         let waiter = Waiter::new([&self.waiting, &self.all_waiting]);
@@ -69,8 +88,15 @@ impl Lane {
             let (obstacle, own) = (self.obstacle(refused), Some(own - 1));
             return Err(NoPermit::Full { obstacle, waiting: max_waiting, own });
         }
+        let began = Instant::now();
         let place = wait.limit(self.place(newest.clone())).await;
-        place.map_err(|passed| NoPermit::Deadline { obstacle: self.obstacle(refused), passed })
+        let obstacle = self.obstacle(refused);
+        match place {
+            Ok(place) => {
+                Ok(OwnPlace { _place: place, waited: Some(Waited::since(began, obstacle)) })
+            }
+            Err(passed) => Err(NoPermit::Deadline { obstacle, passed }),
+        }
     }
 
     /// Waits for a place. A changed limit counts at once.

@@ -8,10 +8,10 @@ use std::{
 use tokio::sync::watch;
 
 use super::{
-    lane::{Lane, NewestDefinition},
+    lane::{Lane, NewestDefinition, OwnPlace},
     refusal::NoPermit,
 };
-use crate::{budget::Budget, plugin::PluginName, request::Deadline, semaphore::Place};
+use crate::{budget::Budget, plugin::PluginName, request::Deadline};
 
 /// One lane for each plugin, which may limit its own requests. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ impl Lanes {
         &self,
         newest: &NewestDefinition,
         wait: &Deadline,
-    ) -> Result<Place, NoPermit> {
+    ) -> Result<OwnPlace, NoPermit> {
         let max_waiting = self.budget.borrow().queue.amount;
         self.lane(newest).enter(newest, max_waiting, wait).await
     }

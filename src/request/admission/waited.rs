@@ -1,0 +1,104 @@
+//! The wait of a request that got a place.
+
+use tokio::time::{Duration, Instant};
+
+use super::refusal::{NoPermit, Obstacle};
+use crate::request::RequestError;
+
+/// The wait of a request for a place, for the error of one that got it too late for the
+/// rest: all requests of a plugin often have one deadline, and then those that run end at
+/// the same moment as those that wait.
+#[derive(Clone, Debug)]
+pub(super) struct Waited {
+    obstacle: Obstacle,
+    lasted: Duration,
+    until: Instant,
+}
+
+impl Waited {
+    /// A wait for what `obstacle` held that has just ended.
+    pub(super) fn since(began: Instant, obstacle: Obstacle) -> Self {
+        let until = Instant::now();
+        Self { obstacle, lasted: until - began, until }
+    }
+
+    /// The error that names the place, if the request has waited longer for it than for
+    /// what did not come in time after it.
+    pub(super) fn late(wait: Option<&Self>, error: RequestError) -> RequestError {
+        let longer = wait.filter(|wait| wait.lasted > wait.until.elapsed());
+        let (Some(wait), RequestError::Late { passed, .. }) = (longer, &error) else {
+            return error;
+        };
+        NoPermit::Deadline { obstacle: wait.obstacle.clone(), passed: *passed }.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::{sync::watch, time::sleep};
+
+    use super::*;
+    use crate::{
+        budget::{Budget, Share},
+        plugin::{PluginName, definition_of},
+        request::{
+            Deadline, DeadlinePassed,
+            admission::{Admission, Ask, Class},
+        },
+    };
+
+    fn with_places(places: usize) -> Admission {
+        Admission::new(
+            watch::channel(Budget {
+                requests: Share::new(places, ""),
+                leases: Share::new(1000, ""),
+                memory: Share::new(1 << 40, ""),
+                processes: Share::new(1 << 20, ""),
+                queue: Share::new(100, ""),
+                ..Budget::default()
+            })
+            .1,
+        )
+    }
+
+    fn without_uid(deadline: Deadline) -> RequestError {
+        RequestError::late("a free UID")(DeadlinePassed(deadline))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_that_came_at_the_deadline_is_the_cause_and_not_what_follows() {
+        let (admission, deadline) = (with_places(1), Deadline::new(None, None));
+        let plugin = PluginName::new("p", "").unwrap();
+        let ask = Ask { class: Class::Generate, plugin: &plugin, unread: 0 };
+        let first = admission.enter(ask, &deadline).await.unwrap();
+        let error = first.late(without_uid(deadline)).to_string();
+        assert!(error.ends_with("waited for a free UID"), "{error}");
+        let leaves = async {
+            sleep(Duration::from_secs(5)).await;
+            drop(first);
+        };
+        let (second, ()) = tokio::join!(admission.enter(ask, &deadline), leaves);
+        let second = second.unwrap();
+        let error = second.late(without_uid(deadline)).to_string();
+        assert!(error.starts_with("no free place: the limit is 1 request at a time ("), "{error}");
+        sleep(Duration::from_secs(6)).await;
+        let error = second.late(without_uid(deadline)).to_string();
+        assert!(error.ends_with("waited for a free UID"), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_of_the_plugins_own_may_be_the_cause_too() {
+        let (lanes, deadline) = (with_places(9).lanes(), Deadline::new(None, None));
+        let newest = watch::channel(Arc::new(definition_of("p", "limits: {requests: 1}"))).1;
+        let first = lanes.enter(&newest, &deadline).await.unwrap();
+        let leaves = async {
+            sleep(Duration::from_secs(5)).await;
+            drop(first);
+        };
+        let (second, ()) = tokio::join!(lanes.enter(&newest, &deadline), leaves);
+        let error = second.unwrap().late(without_uid(deadline)).to_string();
+        assert!(error.contains("the limit is 1 request of plugin p at a time"), "{error}");
+    }
+}
