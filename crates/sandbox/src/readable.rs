@@ -3,6 +3,7 @@
 
 use std::{
     fs, io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -63,6 +64,19 @@ impl Readable {
     #[must_use]
     pub fn may_exist(&self, path: &Path) -> bool {
         !path.symlink_metadata().is_err_and(|error| error.kind() != io::ErrorKind::PermissionDenied)
+    }
+
+    /// Returns true if nothing is at a path, as everybody can see. Where only some can look, a
+    /// command would learn it from the answer. This accesses the path.
+    #[must_use]
+    pub fn is_absent(&self, path: &Path) -> bool {
+        let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        let is_public = |directory: &Path| match directory.metadata() {
+            Ok(metadata) => metadata.permissions().mode() & 0o001 != 0,
+            Err(error) => is_missing(&error),
+        };
+        path.symlink_metadata().is_err_and(|error| is_missing(&error))
+            && path.ancestors().skip(1).all(is_public)
     }
 
     /// Applies the rules to the mounts of this process.
@@ -233,5 +247,21 @@ mod tests {
             assert_eq!(found(path), Some(Path::new("/run/tools")), "{path}");
         }
         assert_eq!(found("/var/run/toolset"), None);
+    }
+
+    #[test]
+    fn a_path_is_absent_only_where_everybody_can_look() {
+        let directory = tempfile::tempdir().unwrap();
+        let readable = Readable::fixed(&[], &[]);
+        let set = |mode| fs::set_permissions(directory.path(), PermissionsExt::from_mode(mode));
+        let path = directory.path().join("new");
+        for (mode, is_absent) in [(0o701, true), (0o700, false)] {
+            set(mode).unwrap();
+            assert_eq!(readable.is_absent(&path), is_absent, "{mode:o}");
+            assert_eq!(readable.is_absent(&path.join("below")), is_absent, "{mode:o}");
+        }
+        set(0o701).unwrap();
+        fs::write(&path, "").unwrap();
+        assert!(!readable.is_absent(&path));
     }
 }

@@ -8,7 +8,7 @@ mod port;
 use std::path::Path;
 
 use self::port::port;
-use super::shell;
+use super::{shell, tier::SHM_OPEN};
 use crate::programs::closed;
 
 /// Most lines that are read. An excerpt has no more that matter.
@@ -93,8 +93,17 @@ pub(super) fn denials(text: &str) -> Vec<Denial> {
     let says = |words: &str| text.contains(words);
     let java_bind = says("Net.bind0(") || says("socketBind(");
     let traced = Traced { connect: says(".connect("), bind: says(".bind("), java_bind };
+    let names_memory = says(SHM_OPEN);
     let text = unwrapped(text);
-    text.lines().filter_map(|line| denial(line, &line.to_ascii_lowercase(), traced)).collect()
+    let lines = text.lines();
+    let found = lines.filter_map(|line| denial(line, &line.to_ascii_lowercase(), traced));
+    found.filter(|denial| !(names_memory && is_name(denial))).collect()
+}
+
+/// True for what may be a name of shared memory: these look like files in the root.
+fn is_name(denial: &Denial) -> bool {
+    let Denial::Path(path) = denial else { return false };
+    Path::new(path).parent() == Some(Path::new("/"))
 }
 
 /// Calls in the trace of a text. Errors of Python and Java do not name the call that failed.

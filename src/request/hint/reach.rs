@@ -255,7 +255,7 @@ impl Reach {
                      changing it: {WRITABLE}"
                 )))
             }
-            Denial::Path(text) => Some(opened(readable, text)),
+            Denial::Path(text) => Some(self.opened(readable, text)),
             Denial::Write(text) => {
                 let rest = instead(Path::new(text));
                 Some(Advice::only(format!("the sandbox write-protects `{text}`: {rest}")))
@@ -263,6 +263,33 @@ impl Reach {
             Denial::Absent(text) if !is_named(Path::new(text)) => self.hidden_path(readable, text),
             Denial::Absent(_) | Denial::Connect { .. } | Denial::Listen | Denial::Program(_) => {
                 None
+            }
+        }
+    }
+
+    /// The advice about a closed path.
+    fn opened(&self, readable: &Readable, text: &str) -> Advice {
+        let path = Path::new(text);
+        let rest = instead(path);
+        // A file that it wants to create: a path to read must exist, in each later request too.
+        let is_new = is_temporary(path) || !self.hides_closed && readable.is_absent(path);
+        match readable.closing(path) {
+            Closing::Key if is_new => Advice::only(format!("the sandbox closes `{text}`: {rest}")),
+            Closing::Key => Advice::by(
+                Opening::Read(text.to_owned()),
+                format!(
+                    "the sandbox closes `{text}`: to let it read that, add {text} to \
+                     spec.sandbox.read or --read; {rest}"
+                ),
+            ),
+            Closing::Token => Advice::only(format!(
+                "the sandbox closes `{text}`, a token of the Pod: spec.sandbox.read can name it, \
+                 but everybody who can change a rendered repository could then take and use it"
+            )),
+            Closing::Always => {
+                let rest =
+                    if is_temporary(path) { "; for temporary files, use $TMPDIR" } else { "" };
+                Advice::only(format!("the sandbox closes `{text}`, and no key opens it{rest}"))
             }
         }
     }
@@ -305,33 +332,6 @@ fn is_temporary(path: &Path) -> bool {
 fn closed_home(readable: &Readable, path: &Path) -> Option<&'static str> {
     let home = home_above(path)?;
     (!readable.is_open(path) && !readable.is_own(path)).then_some(home)
-}
-
-/// The advice about a closed path.
-fn opened(readable: &Readable, text: &str) -> Advice {
-    let path = Path::new(text);
-    let rest = instead(path);
-    match readable.closing(path) {
-        // A file that it wants to create: a path to read must exist.
-        Closing::Key if is_temporary(path) && !readable.may_exist(path) => {
-            Advice::only(format!("the sandbox closes `{text}`: {rest}"))
-        }
-        Closing::Key => Advice::by(
-            Opening::Read(text.to_owned()),
-            format!(
-                "the sandbox closes `{text}`: to let it read that, add {text} to spec.sandbox.read \
-                 or --read; {rest}"
-            ),
-        ),
-        Closing::Token => Advice::only(format!(
-            "the sandbox closes `{text}`, a token of the Pod: spec.sandbox.read can name it, but \
-             everybody who can change a rendered repository could then take and use it"
-        )),
-        Closing::Always => {
-            let rest = if is_temporary(path) { "; for temporary files, use $TMPDIR" } else { "" };
-            Advice::only(format!("the sandbox closes `{text}`, and no key opens it{rest}"))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ fn hint_after(
     let reach = Reach {
         readable: Some(Readable::fixed(&["/usr"], &[])),
         filters_ports: true,
+        hides_closed: true,
         ..Reach::default()
     };
     let (plugin, bounds, reach) = (&plugin, &bounds, &reach);

@@ -9,6 +9,9 @@ const AGENT: &str = "gpg's agent needs Unix sockets, which requests do not have 
 const SEMAPHORE: &str = "multiprocessing of Python needs /dev/shm, which only --isolation namespaces \
                          has: use it, or threads";
 
+const SHARED_MEMORY: &str = "shared memory (shm_open) needs /dev/shm, which only --isolation \
+                             namespaces has: use it, or a file in $TMPDIR";
+
 /// The remedy for a program that needs Unix sockets.
 pub(super) const UNIX_SOCKETS: &str = "requests have no Unix sockets without UIDs of their own, or with a group of the Pod for a Secret \
      of mode 0440: --isolation uid with defaultMode: 0444, and --isolation namespaces, have them";
@@ -19,14 +22,19 @@ const TABLES: &str =
 const TERMINAL: &str =
     "commands have no pseudo-terminals: start the program without script, expect or pty";
 
+/// The call that opens shared memory by a name such as `/psm_1a2b3c4d`, which is no path.
+pub(super) const SHM_OPEN: &str = "shm_open";
+
 /// Remedies, each after words that are all in a text.
-const REMEDIES: [(&[&str], &str); 15] = [
+const REMEDIES: [(&[&str], &str); 16] = [
     // gpg, and programs that call it. It keeps secret keys in an agent.
     (&["can't connect to the agent"], AGENT),
     (&["can't connect to the gpg-agent"], AGENT),
     (&["No agent running"], AGENT),
     // Python.
     (&["_multiprocessing.SemLock(", "[Errno 13] Permission denied"], SEMAPHORE),
+    // Python and others: the name is in no directory, and new for each run.
+    (&[SHM_OPEN, "ermission denied"], SHARED_MEMORY),
     (&["AF_UNIX", "[Errno 1] Operation not permitted"], UNIX_SOCKETS),
     (&["out of pty devices"], TERMINAL),
     // Node.js.
@@ -69,6 +77,12 @@ mod tests {
                  ^^^\nPermissionError: [Errno 13] Permission denied",
                 SEMAPHORE,
             ),
+            (
+                "    self._fd = _posixshmem.shm_open(\n               ^^^^\nPermissionError: [Errno 13] \
+                 Permission denied: '/psm_c987a893'",
+                SHARED_MEMORY,
+            ),
+            ("shm_open: Permission denied", SHARED_MEMORY),
             ("dial unix /w/tmp/s: socket: operation not permitted", UNIX_SOCKETS),
             ("Error: listen EPERM: operation not permitted /w/tmp/s", UNIX_SOCKETS),
             (

@@ -185,3 +185,11 @@ fn any_text_can_be_read() {
         let _ = denials(text);
     }
 }
+
+#[test]
+fn a_name_of_shared_memory_is_no_path() {
+    let denied = "PermissionError: [Errno 13] Permission denied: '/psm_c987a893'";
+    let traced = format!("    self._fd = _posixshmem.shm_open(\n{denied}");
+    assert_eq!(denials(&traced), []);
+    assert_eq!(denials(denied), [Denial::Path("/psm_c987a893".to_owned())]);
+}

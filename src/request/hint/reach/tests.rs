@@ -106,15 +106,22 @@ fn a_closed_path_is_named_with_its_key() {
 }
 
 #[test]
-fn a_temporary_file_that_exists_can_be_named() {
-    let file = tempfile::NamedTempFile::new_in("/tmp").unwrap();
-    let path = file.path().display();
-    let text = refusal_in(false, &format!("open {path}: permission denied"));
-    let key = format!("add {path} to spec.sandbox.read or --read; for temporary files, use");
-    assert!(text.contains(&key), "{text}");
-    let missing = "PermissionError: [Errno 13] Permission denied: '/tmp/to-create'";
-    let expected = "closes `/tmp/to-create`: for temporary files, use $TMPDIR";
-    assert!(refusal_in(false, missing).contains(expected));
+fn only_a_path_that_exists_and_lasts_can_be_named() {
+    let in_tmp = tempfile::NamedTempFile::new_in("/tmp").unwrap();
+    let in_tmp = in_tmp.path().to_str().unwrap();
+    for path in [in_tmp, "/tmp/to-create", "/dev/shm/to-create"] {
+        let missing = format!("PermissionError: [Errno 13] Permission denied: '{path}'");
+        let expected = format!("the sandbox closes `{path}`: for temporary files, use $TMPDIR");
+        assert_eq!(refusal_in(false, &missing), expected);
+    }
+    for path in ["/to-create", "/var/no-such/to-create"] {
+        let missing = format!("open {path}: permission denied");
+        let expected = format!("the sandbox closes `{path}`: {WRITABLE}");
+        assert_eq!(refusal_in(false, &missing), expected);
+        assert!(refusal_in(true, &missing).contains("add /"), "others must not learn it");
+    }
+    let key = "add /var/lib to spec.sandbox.read or --read; it can write";
+    assert!(refusal_in(false, "open /var/lib: permission denied").contains(key));
     let created = "mkdir: cannot create directory '/tmp/x': Permission denied";
     let expected = "write-protects `/tmp/x`: for temporary files, use $TMPDIR";
     assert!(refusal_in(false, created).contains(expected));
