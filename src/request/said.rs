@@ -7,23 +7,36 @@ use cmp_sandbox::{Excerpt, Redactor};
 /// Longest end of standard output that is kept, in bytes.
 const MAX_STDOUT: usize = 4 << 10;
 
+/// The reason for which the standard output of a generate is not shown, and the remedy.
+const HIDDEN: &str = "is not shown, because it may hold secrets: send messages to standard error (>&2), or \
+                      see --keep-failed";
+
 /// Standard error of a command, and the end of its standard output if that is no
 /// manifest: helm writes the cause of a failure there.
 #[derive(Debug, Default)]
 pub struct Said {
     stderr: String,
     stdout: String,
+    /// Bytes of standard output that are not shown although there is nothing else.
+    hidden: usize,
 }
 
 impl Said {
     pub(super) fn new(stderr: &Excerpt) -> Self {
-        Self { stderr: stderr.to_string(), stdout: String::new() }
+        Self { stderr: stderr.to_string(), ..Self::default() }
     }
 
     /// Adds the end of the standard output, without secrets.
     pub(super) fn with_output(self, stdout: &[u8], redactor: &Redactor) -> Self {
         let end = redactor.end(stdout, MAX_STDOUT);
         Self { stdout: String::from_utf8_lossy(&end).trim().to_owned(), ..self }
+    }
+
+    /// Tells that standard output, which may hold decrypted secrets, is not shown, if there is
+    /// nothing else.
+    pub(super) fn with_hidden(self, stdout: &[u8]) -> Self {
+        let hidden = if self.stderr.is_empty() { stdout.len() } else { 0 };
+        Self { hidden, ..self }
     }
 
     /// Everything, for hints.
@@ -46,6 +59,13 @@ impl fmt::Display for Said {
         if !self.stdout.is_empty() {
             write!(text, " [its standard output: {}]", self.stdout)?;
         }
+        if self.hidden > 0 {
+            write!(
+                text,
+                " [it printed {} bytes, all to standard output, which {HIDDEN}]",
+                self.hidden
+            )?;
+        }
         Ok(())
     }
 }
@@ -65,5 +85,18 @@ mod tests {
         assert!(text.starts_with(": failed [its standard output: xx"), "{text}");
         assert!(text.ends_with("xend]") && text.len() < MAX_STDOUT + 100, "{}", text.len());
         assert!(Said::new(&Excerpt::default()).is_empty());
+    }
+
+    #[test]
+    fn hidden_output_is_told_if_there_is_nothing_else() {
+        let said = |stderr: &[u8]| {
+            let mut errors = Excerpt::default();
+            errors.push(stderr);
+            Said::new(&errors).with_hidden(b"token: hunter2").to_string()
+        };
+        let told = said(b" \n");
+        assert!(told.starts_with(" [it printed 14 bytes, all to standard output"), "{told}");
+        assert!(!told.contains("hunter2"), "{told}");
+        assert_eq!(said(b"failed"), ": failed");
     }
 }

@@ -279,11 +279,14 @@ impl Workspace {
 }
 
 impl Ended<'_> {
-    /// The texts of the command. The output of an init is no manifest.
+    /// The texts of the command. The output of an init is no manifest, that of a generate may
+    /// be some.
     fn said(&self, context: &RequestContext) -> Said {
-        let said = Said::new(&self.output.stderr);
+        let (said, stdout) = (Said::new(&self.output.stderr), &self.output.stdout);
         if self.phase == Phase::Init {
-            said.with_output(&self.output.stdout, &context.redactor)
+            said.with_output(stdout, &context.redactor)
+        } else if self.phase == Phase::Generate {
+            said.with_hidden(stdout)
         } else {
             said
         }

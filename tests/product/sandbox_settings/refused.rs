@@ -200,3 +200,15 @@ fn the_error_of_init_has_its_standard_output() {
         Bench::new(init, "true").with("SECRET_TOKEN", "hunter2hunter2").render("none", &[]);
     assert!(!rendered.stderr.contains("hunter2"), "{}", rendered.stderr);
 }
+
+#[test]
+fn the_error_of_generate_tells_that_its_standard_output_is_all_there_is() {
+    let error = |script: &str| Bench::new("", script).render("none", &[]).error().to_owned();
+    // The error has the script, and not its sum.
+    let hidden = error("echo kind: Secret; echo token: $((40000 + 2345)); exit 3");
+    let told =
+        "failed exit status 3 [it printed 26 bytes, all to standard output, which is not shown";
+    assert!(hidden.contains(told) && !hidden.contains("42345"), "{hidden}");
+    let shown = error("echo kind: Secret; echo the reason >&2; exit 3");
+    assert!(shown.contains("exit status 3: the reason") && !shown.contains("bytes"), "{shown}");
+}
