@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use self::cgroup::{Cgroups, Controller};
 pub use self::{
     descriptors::{MAX_DESCRIPTORS, raise_descriptors},
-    oom::{OomCounter, OomKill},
+    oom::{NoKill, OomCounter, OomKill},
     throttling::CpuPeriods,
     volume::Volume,
 };

@@ -25,6 +25,17 @@ pub struct OomKill {
     pub limit: Bound,
 }
 
+/// The conclusion about a process that was killed, if the count has not risen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoKill {
+    /// The kernel did not do it for lack of memory.
+    Counted,
+    /// There is no count, and the container has a limit that it may have reached.
+    Limited,
+    /// There is no count, and the container has no limit.
+    Unlimited,
+}
+
 impl OomCounter {
     /// Finds the count. Call it when this process is in its final cgroup.
     #[must_use]
@@ -42,6 +53,19 @@ impl OomCounter {
     #[must_use]
     pub fn since(&self, before: u64) -> Option<OomKill> {
         (self.read() > before).then(|| OomKill { limit: super::memory() })
+    }
+
+    /// The conclusion if [`Self::since`] has no reason.
+    #[must_use]
+    pub fn no_kill(&self) -> NoKill {
+        let is_counted = |file: &File| text(file).is_ok_and(|text| kills(&text).is_some());
+        if self.files.iter().any(is_counted) {
+            NoKill::Counted
+        } else if super::memory().is_own {
+            NoKill::Limited
+        } else {
+            NoKill::Unlimited
+        }
     }
 }
 
@@ -76,6 +100,10 @@ mod tests {
         fs::write(file.path(), "oom_kill 1\n").unwrap();
         let before = counter.read();
         assert_eq!((before, counter.since(before)), (1, None));
+        assert_eq!(counter.no_kill(), NoKill::Counted);
+        let is_own = crate::container::memory().is_own;
+        let expected = if is_own { NoKill::Limited } else { NoKill::Unlimited };
+        assert_eq!(OomCounter::default().no_kill(), expected);
         fs::write(file.path(), "oom_kill 2\n").unwrap();
         assert_eq!(counter.since(before), Some(OomKill { limit: crate::container::memory() }));
     }

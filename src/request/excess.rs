@@ -9,14 +9,30 @@ use cmp_sandbox::{ExceededLimit, Termination};
 
 use crate::{
     budget::{self, Budget},
-    container::{Bound, OomKill},
+    container::{Bound, NoKill, OomKill},
     metrics::Kill,
     settings::{DISK, FILES, MEMORY, PROCESSES, Setting},
 };
 
-pub(super) const KILLED_FROM_OUTSIDE: &str = "killed from outside, and no limit of cmp-supervisor was \
+const KILLED_FROM_OUTSIDE: &str = "killed from outside, and no limit of cmp-supervisor was \
     reached: the kernel usually does this when the container reaches its memory limit: raise the \
     container's limit";
+
+const KILLED_WITHOUT_LIMIT: &str = "killed from outside, and no limit of cmp-supervisor was reached: either \
+    no memory is left (the container has no limit of its own: set one), or a script says `kill -9` or \
+    `timeout -s KILL`";
+
+const KILLED_BY_PROGRAM: &str = "a program killed it, because no limit of cmp-supervisor was reached, and the \
+    kernel has killed nothing for lack of memory: look for `kill -9` and `timeout -s KILL` in its scripts";
+
+/// Describes a kill that neither a limit nor a count of the kernel explains.
+pub(super) fn killed_from_outside(known: NoKill) -> &'static str {
+    match known {
+        NoKill::Counted => KILLED_BY_PROGRAM,
+        NoKill::Limited => KILLED_FROM_OUTSIDE,
+        NoKill::Unlimited => KILLED_WITHOUT_LIMIT,
+    }
+}
 
 /// Describes a kill by the kernel for lack of memory.
 /// `remedy` is another remedy than a higher limit.

@@ -28,7 +28,7 @@ pub(super) use self::{
 };
 use super::excess;
 use crate::{
-    container::OomKill,
+    container::{NoKill, OomKill},
     plugin::PluginDefinition,
     settings::{DISK, FILE_SIZE, FILES, MEMORY, OUTPUT, PROCESSES, Setting},
 };
@@ -108,6 +108,8 @@ pub(super) struct Facts<'e> {
     pub(super) full: Option<&'e str>,
     /// The kernel has killed a process for lack of memory meanwhile.
     pub(super) oom: Option<&'e OomKill>,
+    /// The conclusion if it has killed none.
+    pub(super) no_kill: NoKill,
     /// The repository as it was unpacked.
     pub(super) unpacked: Option<&'e Unpacked>,
     /// Bytes of memory that all requests have together.
@@ -232,7 +234,7 @@ impl Facts<'_> {
             (SIGKILL, ..) if let Some(OomKill { limit }) = self.oom => {
                 Some(excess::out_of_memory(limit, BELOW))
             }
-            (SIGKILL, ..) => Some(excess::KILLED_FROM_OUTSIDE.to_owned()),
+            (SIGKILL, ..) => Some(excess::killed_from_outside(self.no_kill).to_owned()),
             _ => None,
         }
     }

@@ -204,6 +204,7 @@ impl Workspace {
             refusal: refusal.as_deref(),
             full: full.as_deref(),
             oom: oom.as_ref(),
+            no_kill: defaults.oom.no_kill(),
             unpacked: context.progress.unpacked.as_ref(),
             memory: defaults.budget.borrow().memory.amount,
             file_size: most_file_size(),

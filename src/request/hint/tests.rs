@@ -54,6 +54,7 @@ fn hint_after(
         refusal,
         full,
         oom,
+        no_kill: NoKill::Counted,
         unpacked,
         memory,
         file_size,
@@ -98,6 +99,7 @@ fn the_heap_of_node_js_has_a_limit_of_its_own() {
             refusal: None,
             full: None,
             oom: None,
+            no_kill: NoKill::Counted,
             unpacked: None,
             memory: u64::MAX,
             file_size: None,
@@ -165,6 +167,7 @@ fn a_limit_of_the_container_for_files_is_told_if_it_is_the_lower_one() {
             refusal: None,
             full: None,
             oom: None,
+            no_kill: NoKill::Counted,
             unpacked: None,
             memory: u64::MAX,
             file_size,
@@ -298,15 +301,23 @@ fn a_refused_process_names_the_limits_of_the_request_and_of_the_container() {
 }
 
 #[test]
-fn a_kill_from_outside_gets_its_own_hint() {
-    assert!(hint("{}", signal(SIGKILL), "").contains("memory limit"));
+fn a_kill_from_outside_names_the_memory_only_if_it_may_be_the_cause() {
+    let text = hint("{}", signal(SIGKILL), "");
+    assert!(text.contains("look for `kill -9`") && !text.contains("raise"), "{text}");
+    let limited = excess::killed_from_outside(NoKill::Limited);
+    assert!(limited.ends_with("raise the container's limit"), "{limited}");
+    let unlimited = excess::killed_from_outside(NoKill::Unlimited);
+    assert!(unlimited.contains("no limit of its own: set one"), "{unlimited}");
+    assert!(unlimited.contains("or a script says `kill -9`"), "{unlimited}");
 }
 
 #[test]
 fn an_ordinary_failure_has_no_hint() {
-    for stderr in
-        ["no such chart", "open x: permission denied", "u@h: Permission denied (publickey)"]
-    {
+    for stderr in [
+        "no such chart",
+        "open x: permission denied",
+        "u@h: Permission denied (publickey)",
+    ] {
         assert_eq!(hint("{}", Termination::Exit(1), stderr), "");
     }
 }
