@@ -3,6 +3,7 @@
 
 mod advice;
 mod denial;
+mod java;
 mod limit;
 mod mode;
 mod node;
@@ -55,16 +56,22 @@ const FORK_FAILED: [&str; 7] = [
 ];
 
 /// Messages of programs that could not allocate memory (ENOMEM).
-const ALLOCATION_FAILED: [&str; 8] = [
+const ALLOCATION_FAILED: [&str; 12] = [
     "cannot allocate memory",
     "out of memory",
     "memory exhausted",
-    "outofmemory",
+    // Java and .NET.
+    "outofmemoryerror",
+    "outofmemoryexception",
     "memoryerror",
     "bad_alloc",
     "enomem",
     // JVMs.
     "not enough space",
+    // Node.js, outside of its heap.
+    "array buffer allocation failed",
+    "could not allocate memory",
+    "err_memory_allocation_failed",
 ];
 
 /// Messages of programs that could not write more of a file (EFBIG, SIGXFSZ).
@@ -137,7 +144,8 @@ impl Hint {
             Termination::Exit(_) | Termination::Signal { .. } | Termination::Deadline => None,
         };
         let known = by_end.or_else(|| facts.by_signal()).or_else(|| node::heap(facts.text));
-        let known = known.or_else(|| facts.by_words());
+        let known = known.or_else(|| facts.java_heap()).or_else(|| facts.by_words());
+        let known = known.or_else(|| limit::descriptors(facts.text).map(str::to_owned));
         let known = known.or_else(|| ssh::advice(facts.text)).or_else(|| facts.by_mode());
         let known = known.or_else(|| tier::advice(facts.text).map(str::to_owned));
         let known = known.or_else(|| remote::advice(facts.text).map(str::to_owned));

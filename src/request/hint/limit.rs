@@ -29,6 +29,15 @@ const FIRST: &str = ", but first raise the container's resources.limits.memory, 
 const OUTSIDE: &str = "; if it had fewer, a limit of the container or the Pod is reached (pids.max, \
                        the kubelet's podPidsLimit): raise that one, or lower --max-requests";
 
+/// Words of a program that has all the descriptors that it may have (EMFILE).
+const TOO_MANY_OPEN: [&str; 2] = ["Too many open files", "too many open files"];
+
+/// Words of a program that failed in the same way, for another limit.
+const OTHER_OPEN: [&str; 2] = ["in system", "inotify"];
+
+const DESCRIPTORS: &str = "each of its processes may have 4096 files open (or half of the container's \
+                           limit, if that is below 8192), and no key changes that: open fewer at a time";
+
 /// A program that waits for memory has used less processor time than this.
 const IDLE: Duration = Duration::from_secs(3);
 
@@ -112,6 +121,13 @@ pub(in crate::request) fn exceeded(
         | Termination::Held => return None,
     };
     Some((what, Advice::raise(row, own, &fact)))
+}
+
+/// A sentence about the limit of open files.
+pub(super) fn descriptors(text: &str) -> Option<&'static str> {
+    let says = |words: &&str| text.contains(*words);
+    let is_reached = TOO_MANY_OPEN.iter().any(says) && !OTHER_OPEN.iter().any(says);
+    is_reached.then_some(DESCRIPTORS)
 }
 
 impl Facts<'_> {

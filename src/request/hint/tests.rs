@@ -281,6 +281,9 @@ fn messages_of_failed_calls_name_the_limit() {
              process/resource limits reached",
             "--max-processes",
         ),
+        ("RangeError: Array buffer allocation failed", "--max-memory"),
+        ("RangeError: WebAssembly.Memory(): could not allocate memory", "--max-memory"),
+        ("Unhandled exception. System.OutOfMemoryException", "--max-memory"),
         ("cat: write error: File too large", "--max-file-size"),
         ("mkdir: No space left on device", "the work volume is full"),
         (
@@ -312,11 +315,34 @@ fn a_kill_from_outside_names_the_memory_only_if_it_may_be_the_cause() {
 }
 
 #[test]
+fn a_full_heap_of_java_names_its_own_limit_first() {
+    let full = "Exception in thread \"main\" java.lang.OutOfMemoryError: Java heap space";
+    let text = hint("{memory: 1}", Termination::Exit(1), full);
+    let own = "set JAVA_TOOL_OPTIONS=-XX:MaxRAMPercentage=75 in the command; each of its processes";
+    assert!(text.contains(own) && text.ends_with("spec.limits.memory]"), "{text}");
+}
+
+#[test]
+fn too_many_open_files_are_told_from_other_limits() {
+    for text in [
+        "bash: x: Too many open files",
+        "open x: too many open files",
+        "Error: EMFILE: too many open files, open 'x'",
+    ] {
+        assert!(hint("{}", Termination::Exit(1), text).contains("4096 files open"), "{text}");
+    }
+    for other in ["Too many open files in system", "inotify_init: Too many open files"] {
+        assert_eq!(hint("{}", Termination::Exit(1), other), "");
+    }
+}
+
+#[test]
 fn an_ordinary_failure_has_no_hint() {
     for stderr in [
         "no such chart",
         "open x: permission denied",
         "u@h: Permission denied (publickey)",
+        "Error: admission webhook denied the request: reason OutOfMemory",
     ] {
         assert_eq!(hint("{}", Termination::Exit(1), stderr), "");
     }
