@@ -16,7 +16,7 @@ use cmp_sandbox::{AlmostFull, LastPart, Marks};
 use thiserror::Error;
 use tokio::{
     sync::{Mutex, OnceCell, watch},
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 
 pub(crate) use self::{memory::sealable, thread::FileThread};
@@ -32,6 +32,10 @@ const TURN_WAIT: Duration = Duration::from_secs(30);
 
 /// Pause between two looks at the space.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// Longest look for the error of a request, whose answer must not be late. It usually takes
+/// microseconds.
+const GLANCE: Duration = Duration::from_millis(250);
 
 /// Requests that ask within this time share an answer.
 const FRESH: Duration = Duration::from_millis(100);
@@ -213,13 +217,15 @@ impl WorkVolume {
         FullVolume(format!("{cause}: {}", self.is_full(&self.say().await)))
     }
 
-    /// The sentence about a volume that is full now, or else one about its free space.
+    /// The sentence about a volume that is full now, or else one about its free space. A
+    /// request is answered without it if the volume is not.
     pub(crate) async fn found_full(&self) -> Result<String, String> {
         let path = self.path.display();
-        match self.space().await {
-            Ok(space) if space.low().is_some() => Ok(self.is_full(&space.say())),
-            Ok(space) => Err(format!("the work volume {path} has {}", space.say())),
-            Err(error) => Err(format!("the work volume {path} cannot be read: {error}")),
+        match timeout(GLANCE, self.space()).await {
+            Ok(Ok(space)) if space.low().is_some() => Ok(self.is_full(&space.say())),
+            Ok(Ok(space)) => Err(format!("the work volume {path} has {}", space.say())),
+            Ok(Err(error)) => Err(format!("the work volume {path} cannot be read: {error}")),
+            Err(_elapsed) => Err(format!("the work volume {path} does not answer")),
         }
     }
 

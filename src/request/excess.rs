@@ -22,8 +22,8 @@ const KILLED_WITHOUT_LIMIT: &str = "killed from outside, and no limit of cmp-sup
     no memory is left (the container has no limit of its own: set one), or a script says `kill -9` or \
     `timeout -s KILL`";
 
-const KILLED_BY_PROGRAM: &str = "a program killed it, because no limit of cmp-supervisor was reached, and the \
-    kernel has killed nothing for lack of memory: look for `kill -9` and `timeout -s KILL` in its scripts";
+const KILLED_BY_PROGRAM: &str = "a program killed it: no limit of cmp-supervisor was reached, and the kernel \
+    has killed nothing for lack of memory: look for `kill -9` and `timeout -s KILL` in its scripts";
 
 /// Describes a kill that neither a limit nor a count of the kernel explains.
 pub(super) fn killed_from_outside(known: NoKill) -> &'static str {

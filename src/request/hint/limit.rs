@@ -33,7 +33,7 @@ const OUTSIDE: &str = "; if it had fewer, a limit of the container or the Pod is
 const TOO_MANY_OPEN: [&str; 2] = ["Too many open files", "too many open files"];
 
 /// Words of a program that failed in the same way, for another limit.
-const OTHER_OPEN: [&str; 2] = ["in system", "inotify"];
+const OTHER_OPEN: [&str; 3] = ["in system", "inotify", "watch"];
 
 const DESCRIPTORS: &str = "each of its processes may have 4096 files open (or half of the container's \
                            limit, if that is below 8192), and no key changes that: open fewer at a time";

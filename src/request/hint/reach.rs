@@ -272,7 +272,8 @@ impl Reach {
         let path = Path::new(text);
         let rest = instead(path);
         // A file that it wants to create: a path to read must exist, in each later request too.
-        let is_new = is_temporary(path) || !self.hides_closed && readable.is_absent(path);
+        let is_temporary_one = is_temporary(path) && !readable.may_exist(path);
+        let is_new = is_temporary_one || !self.hides_closed && readable.is_absent(path);
         match readable.closing(path) {
             Closing::Key if is_new => Advice::only(format!("the sandbox closes `{text}`: {rest}")),
             Closing::Key => Advice::by(

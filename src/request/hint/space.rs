@@ -12,6 +12,9 @@ const SIGBUS: i32 = 7;
 /// Words of programs that found no space (ENOSPC), in lower case.
 const NO_SPACE: &str = "no space left on device";
 
+/// A part of the words of programs that could not watch a file (ENOSPC), in lower case.
+const WATCH: &str = "watch";
+
 /// Characters before a path in an error. Others are part of a longer path.
 const BEFORE: [char; 9] = [' ', '\t', '\'', '"', '`', '\u{2018}', '(', ':', '='];
 
@@ -22,7 +25,7 @@ pub(in crate::request) async fn no_space(
     reach: &Reach,
     volume: &WorkVolume,
 ) -> Option<String> {
-    if !says_so(text) {
+    if !text.lines().any(says_so) {
         return if is_bus_error(end) { no_memory_of_file(reach, volume).await } else { None };
     }
     let has_scratches = reach.hides_closed;
@@ -34,7 +37,7 @@ pub(in crate::request) async fn no_space(
     match volume.found_full().await {
         Ok(full) => Some(full),
         Err(found) if has_scratches => Some(format!("{found}, but {}", scratch())),
-        Err(found) => Some(format!("another volume has no bytes or no inodes left: {found}")),
+        Err(found) => Some(format!("another volume may have no bytes or no inodes left: {found}")),
     }
 }
 
@@ -61,8 +64,10 @@ fn is_bus_error(end: Termination) -> bool {
     }
 }
 
+/// True if a line is about files. Watches of files, of which the node has a limit, are not.
 fn says_so(line: &str) -> bool {
-    line.to_ascii_lowercase().contains(NO_SPACE)
+    let line = line.to_ascii_lowercase();
+    line.contains(NO_SPACE) && !line.contains(WATCH)
 }
 
 fn scratch() -> String {
@@ -119,7 +124,9 @@ mod tests {
         assert!(said.contains(" free, but /tmp and /dev/shm have 64 MiB"), "{said}");
         let said = no_space((FAILED, text), &in_namespaces(false), &volume).await.unwrap();
         assert!(said.contains("another volume") && !said.contains("is full"), "{said}");
-        assert_eq!(no_space((FAILED, "no such file"), &in_namespaces(true), &volume).await, None);
+        for other in ["no such file", "failed to watch .: no space left on device"] {
+            assert_eq!(no_space((FAILED, other), &in_namespaces(true), &volume).await, None);
+        }
     }
 
     #[tokio::test]

@@ -318,8 +318,10 @@ fn a_kill_from_outside_names_the_memory_only_if_it_may_be_the_cause() {
 fn a_full_heap_of_java_names_its_own_limit_first() {
     let full = "Exception in thread \"main\" java.lang.OutOfMemoryError: Java heap space";
     let text = hint("{memory: 1}", Termination::Exit(1), full);
-    let own = "set JAVA_TOOL_OPTIONS=-XX:MaxRAMPercentage=75 in the command; each of its processes";
+    let own = "-XX:MaxRAMPercentage=75`, or add that to JDK_JAVA_OPTIONS; each of its processes";
     assert!(text.contains(own) && text.ends_with("spec.limits.memory]"), "{text}");
+    let remote = "500: java.lang.OutOfMemoryError: Java heap space";
+    assert!(!hint("{memory: 1}", Termination::Exit(1), remote).contains("heap of Java"));
 }
 
 #[test]
@@ -331,7 +333,11 @@ fn too_many_open_files_are_told_from_other_limits() {
     ] {
         assert!(hint("{}", Termination::Exit(1), text).contains("4096 files open"), "{text}");
     }
-    for other in ["Too many open files in system", "inotify_init: Too many open files"] {
+    for other in [
+        "Too many open files in system",
+        "inotify_init: Too many open files",
+        "failed to create fsnotify watcher: too many open files",
+    ] {
         assert_eq!(hint("{}", Termination::Exit(1), other), "");
     }
 }

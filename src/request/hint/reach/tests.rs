@@ -106,10 +106,12 @@ fn a_closed_path_is_named_with_its_key() {
 }
 
 #[test]
-fn only_a_path_that_exists_and_lasts_can_be_named() {
+fn only_a_path_that_exists_can_be_named() {
     let in_tmp = tempfile::NamedTempFile::new_in("/tmp").unwrap();
     let in_tmp = in_tmp.path().to_str().unwrap();
-    for path in [in_tmp, "/tmp/to-create", "/dev/shm/to-create"] {
+    let key = format!("add {in_tmp} to spec.sandbox.read or --read; for temporary files, use");
+    assert!(refusal_in(false, &format!("open {in_tmp}: permission denied")).contains(&key));
+    for path in ["/tmp/to-create", "/dev/shm/to-create"] {
         let missing = format!("PermissionError: [Errno 13] Permission denied: '{path}'");
         let expected = format!("the sandbox closes `{path}`: for temporary files, use $TMPDIR");
         assert_eq!(refusal_in(false, &missing), expected);
