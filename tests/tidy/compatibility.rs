@@ -123,6 +123,10 @@ const SHOWN: &[(&str, &[&str])] = &[
     ("`..` in a pattern", &["TestOursDiscoversOtherwiseAsDocumented"]),
     ("end of a command", &["TestOursEndsAnEscapedProcessThatHoldsTheOutput"]),
     ("processes that a command leaves", &["TestOursLetsNoProcessEscape"]),
+    (
+        "time before the client's deadline that is kept",
+        &["a_cpu_limit_leaves_the_answer_more_of_a_long_deadline"],
+    ),
     ("a command after its deadline", &["TestWhatACommandStartedMayCleanUpAtTheDeadline"]),
     ("JSON with `\\/`", &["json_that_yaml_refuses_is_respelled"]),
     ("a key that a command's JSON", &["TestOursReadsRepeatedKeysAsDocumented"]),
