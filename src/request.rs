@@ -156,9 +156,7 @@ impl Pipeline {
         context: &mut RequestContext,
     ) -> Result<Manifests, RequestError> {
         let plugin = Arc::clone(&context.plugin);
-        let own = self.admit_own(&incoming, context).await?;
-        let admitted = self.admit(Class::Generate, &incoming, context).await;
-        let admitted = admitted.map_err(|error| own.late(error))?;
+        let (_own, admitted) = self.admit_with_own(&incoming, context).await?;
         let (_permit, received) = self.receive(incoming, admitted, context).await?;
         let workspace = received.settle(context).await?;
         let mut workspace = workspace.with_git_credentials(context);
@@ -229,9 +227,7 @@ impl Pipeline {
         context: &mut RequestContext,
     ) -> Result<Bytes, RequestError> {
         let plugin = Arc::clone(&context.plugin);
-        let own = self.admit_own(&incoming, context).await?;
-        let admitted = self.admit(Class::Generate, &incoming, context).await;
-        let admitted = admitted.map_err(|error| own.late(error))?;
+        let (_own, admitted) = self.admit_with_own(&incoming, context).await?;
         let (_permit, received) = self.receive(incoming, admitted, context).await?;
         let printed = if let Some(command) = &plugin.dynamic {
             let mut workspace = received.settle(context).await?;
@@ -300,16 +296,19 @@ impl Pipeline {
         Ok(lease.map_err(RequestError::late("a free UID"))??)
     }
 
-    /// Waits for one of the plugin's own places. Discovery does not take one,
-    /// because it must never wait for generate.
-    async fn admit_own<C: ChunkStream>(
+    /// Takes one of the plugin's own places, then what each request takes. Discovery takes none
+    /// of these, because it must never wait for generate.
+    async fn admit_with_own<C: ChunkStream>(
         &self,
         incoming: &Incoming<'_, C>,
         context: &mut RequestContext,
-    ) -> Result<OwnPlace, NoPermit> {
+    ) -> Result<(OwnPlace, Admitted), RequestError> {
         context.progress.enter(Phase::Queue);
         let wait = context.deadline.before_reading(incoming.unread());
-        self.own.enter(&context.newest, &wait).await
+        let own = self.own.enter(&context.newest, &wait).await?;
+        let admitted = self.admit(Class::Generate, incoming, context).await;
+        let admitted = admitted.map_err(|error| own.late(error))?;
+        Ok((own, admitted))
     }
 
     /// Takes a place, then a UID, so that a waiting request holds no UID.
