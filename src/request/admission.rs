@@ -249,7 +249,7 @@ mod tests {
         PluginName::new(text, "").unwrap()
     }
 
-    fn with_places(places: usize) -> (watch::Sender<Budget>, Admission) {
+    pub(super) fn with_places(places: usize) -> (watch::Sender<Budget>, Admission) {
         let (resize, budget) = watch::channel(Budget {
             requests: Share::new(places, ""),
             leases: Share::new(1000, ""),

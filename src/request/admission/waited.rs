@@ -41,27 +41,12 @@ mod tests {
 
     use super::*;
     use crate::{
-        budget::{Budget, Share},
         plugin::{PluginName, definition_of},
         request::{
             Deadline, DeadlinePassed,
-            admission::{Admission, Ask, Class},
+            admission::{Ask, Class, tests::with_places},
         },
     };
-
-    fn with_places(places: usize) -> Admission {
-        Admission::new(
-            watch::channel(Budget {
-                requests: Share::new(places, ""),
-                leases: Share::new(1000, ""),
-                memory: Share::new(1 << 40, ""),
-                processes: Share::new(1 << 20, ""),
-                queue: Share::new(100, ""),
-                ..Budget::default()
-            })
-            .1,
-        )
-    }
 
     fn without_uid(deadline: Deadline) -> RequestError {
         RequestError::late("a free UID")(DeadlinePassed(deadline))
@@ -69,7 +54,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_place_that_came_at_the_deadline_is_the_cause_and_not_what_follows() {
-        let (admission, deadline) = (with_places(1), Deadline::new(None, None));
+        let ((_budget, admission), deadline) = (with_places(1), Deadline::new(None, None));
         let plugin = PluginName::new("p", "").unwrap();
         let ask = Ask { class: Class::Generate, plugin: &plugin, unread: 0 };
         let first = admission.enter(ask, &deadline).await.unwrap();
@@ -90,7 +75,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_place_of_the_plugins_own_may_be_the_cause_too() {
-        let (lanes, deadline) = (with_places(9).lanes(), Deadline::new(None, None));
+        let ((_budget, admission), deadline) = (with_places(9), Deadline::new(None, None));
+        let lanes = admission.lanes();
         let newest = watch::channel(Arc::new(definition_of("p", "limits: {requests: 1}"))).1;
         let first = lanes.enter(&newest, &deadline).await.unwrap();
         let leaves = async {

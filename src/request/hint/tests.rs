@@ -43,23 +43,38 @@ fn hint_after(
     let (text, times) = (stderr, Times { ran, waited });
     let refusal = reach.refusal(bounds, text);
     let refusal = refusal.as_deref();
-    let (full, file_size) = (text.contains("No space").then_some("the work volume is full"), None);
+    let full = text.contains("No space").then_some("the work volume is full");
     let facts = Facts {
-        plugin,
-        bounds,
-        end,
         usage,
         times,
         text,
         refusal,
         full,
         oom,
-        no_kill: NoKill::Counted,
         unpacked,
         memory,
-        file_size,
+        ..facts(plugin, bounds, end)
     };
     Hint::of_end(&facts).map_or(String::new(), |hint| hint.to_string())
+}
+
+/// A command that ended so, and of which nothing else is known.
+fn facts<'e>(plugin: &'e PluginDefinition, bounds: &'e Bounds, end: Termination) -> Facts<'e> {
+    Facts {
+        plugin,
+        bounds,
+        end,
+        usage: None,
+        times: Times { ran: Duration::ZERO, waited: Duration::ZERO },
+        text: "",
+        refusal: None,
+        full: None,
+        oom: None,
+        no_kill: NoKill::Counted,
+        unpacked: None,
+        memory: u64::MAX,
+        file_size: None,
+    }
 }
 
 fn signal(number: i32) -> Termination {
@@ -88,23 +103,7 @@ fn the_heap_of_node_js_has_a_limit_of_its_own() {
         let bounds = Bounds { memory: Some(400 << 20), ..Bounds::default() };
         let end =
             Termination::LimitExceeded { what: ExceededLimit::Memory, limit: None, used: None };
-        let times = Times { ran: Duration::ZERO, waited: Duration::ZERO };
-        let facts = Facts {
-            plugin: &plugin,
-            bounds: &bounds,
-            end,
-            usage: None,
-            times,
-            text: "",
-            refusal: None,
-            full: None,
-            oom: None,
-            no_kill: NoKill::Counted,
-            unpacked: None,
-            memory: u64::MAX,
-            file_size: None,
-        };
-        let text = Hint::of_end(&facts).unwrap().to_string();
+        let text = Hint::of_end(&facts(&plugin, &bounds, end)).unwrap().to_string();
         assert_eq!(text.contains("--max-old-space-size=300 "), expected, "{script}: {text}");
     }
 }
@@ -154,24 +153,9 @@ fn a_limits_signal_names_the_limit_and_the_remedy() {
 #[test]
 fn a_limit_of_the_container_for_files_is_told_if_it_is_the_lower_one() {
     let plugin = definition_of("x", "");
-    let times = Times { ran: Duration::ZERO, waited: Duration::ZERO };
     let hint = |end, text, own, file_size| {
         let bounds = Bounds { file_size: own, ..Bounds::default() };
-        let facts = Facts {
-            plugin: &plugin,
-            bounds: &bounds,
-            end,
-            usage: None,
-            times,
-            text,
-            refusal: None,
-            full: None,
-            oom: None,
-            no_kill: NoKill::Counted,
-            unpacked: None,
-            memory: u64::MAX,
-            file_size,
-        };
+        let facts = Facts { text, file_size, ..facts(&plugin, &bounds, end) };
         Hint::of_end(&facts).map_or(String::new(), |hint| hint.to_string())
     };
     let container = " [a file may have 3 bytes in this container (RLIMIT_FSIZE): raise the hard \
