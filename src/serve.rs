@@ -256,6 +256,9 @@ struct Handles {
 /// Opens all resources that may fail, then serves.
 async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     let Started { spawner, log, mut signals, resources, recorders, keeping } = started;
+    if config.events {
+        signals.stop.follow_starter()?;
+    }
     let abilities = &spawner.abilities().clone();
     let metrics = Metrics::new().with_grpc_times(config.has_grpc_times());
     let reach = Arc::new(reach(config, abilities.tier, abilities.landlock));

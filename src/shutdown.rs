@@ -1,8 +1,15 @@
 //! Stops the parts in order.
 
-use std::time::Duration;
+use std::{
+    future::pending,
+    io::{self, stdin},
+    os::fd::AsFd,
+    time::Duration,
+};
 
 use tokio::{
+    io::AsyncReadExt,
+    net::unix::pipe,
     signal::unix::{Signal, SignalKind, signal},
     sync::watch,
     time::{sleep, timeout},
@@ -123,15 +130,26 @@ impl Shutdown {
 pub(crate) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
+    starter: Option<pipe::Receiver>,
 }
 
 impl StopSignals {
     /// Begins to receive signals. Call this within the runtime.
-    pub(crate) fn new() -> std::io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            starter: None,
         })
+    }
+
+    /// Counts the end of standard input as a signal: the command that started a private
+    /// supervisor holds its other end. That command may be killed, and without CAP_KILL
+    /// it may not signal a supervisor that has another UID.
+    pub(crate) fn follow_starter(&mut self) -> io::Result<()> {
+        let input = stdin().as_fd().try_clone_to_owned()?;
+        self.starter = Some(pipe::Receiver::from_owned_fd(input)?);
+        Ok(())
     }
 
     /// Waits for a signal while nothing is served yet.
@@ -144,7 +162,19 @@ impl StopSignals {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            () = ended(&mut self.starter) => {}
         }
+    }
+}
+
+/// Waits for the end of a pipe to which nobody writes. It comes once.
+async fn ended(pipe: &mut Option<pipe::Receiver>) {
+    match pipe {
+        Some(open) => {
+            while open.read_u8().await.is_ok() {}
+            *pipe = None;
+        }
+        None => pending().await,
     }
 }
 

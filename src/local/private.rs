@@ -175,7 +175,7 @@ impl Private {
         directory: TempDir,
         on_event: impl FnMut(&Event),
     ) -> Result<Self, NotPrivate> {
-        command.arg("--events").stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        command.arg("--events").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn()?;
         let stdout = child.stdout.take();
         let stdout = stdout.ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
@@ -205,7 +205,7 @@ impl Private {
 
     /// Ends the supervisor and waits, so that no process or file is left.
     pub(super) async fn stop(mut self, report: &mut Report) {
-        self.terminate();
+        self.leave();
         let end = async {
             self.follow(report).await;
             self.child.wait().await
@@ -213,6 +213,11 @@ impl Private {
         // After the time limit, dropping the child kills it, and its spawner then
         // kills all other processes.
         let _ = timeout(STOP_TIMEOUT, end).await;
+    }
+
+    /// Closes its standard input, which ends it.
+    fn leave(&mut self) {
+        drop(self.child.stdin.take());
     }
 
     /// Sends SIGTERM, unless the supervisor has ended.
@@ -249,8 +254,9 @@ impl Private {
 impl Drop for Private {
     fn drop(&mut self) {
         let until = Instant::now() + STOP_TIMEOUT;
+        self.leave();
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
-            // The second signal cancels running requests.
+            // A signal after that cancels running requests.
             self.terminate();
             thread::sleep(SIGNAL_PAUSE);
         }

@@ -263,6 +263,29 @@ fn doctor_leaves_no_files() {
     assert_eq!(fs::read_dir(place.at("sockets")).unwrap().count(), 0);
 }
 
+/// True if a process has this place in its command line.
+fn has_processes(place: &Place) -> bool {
+    let name = place.0.path().display().to_string();
+    let commands = fs::read_dir("/proc").unwrap().flatten();
+    let mut commands = commands.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    commands.any(|command| String::from_utf8_lossy(&command).contains(&name))
+}
+
+#[test]
+fn doctor_ends_supervisors_that_it_may_not_signal() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("needs root, to drop CAP_KILL");
+    }
+    let place = Place::new("sh");
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set=-kill", "--inh-caps=-kill", PROGRAM]);
+    let output = place.examine_with(command, "uid");
+    assert!(has(&findings(&output), "warning", "capability KILL is missing"), "{output:?}");
+    assert!(has(&findings(&output), "fine", "uid: available"), "{output:?}");
+    assert!(!has_processes(&place));
+    assert_eq!(fs::read_dir(place.at("work")).unwrap().count(), 0);
+}
+
 #[test]
 fn no_isolation_must_be_accepted_explicitly() {
     assert_eq!(Place::new("sh").examine("none").status.code(), Some(UNISOLATED));

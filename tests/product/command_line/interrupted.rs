@@ -9,7 +9,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::waiting::eventually;
+use crate::{spawned::all_children, waiting::eventually};
 
 /// An application with a plugin that never finishes, and a place for temporary
 /// files.
@@ -89,4 +89,19 @@ fn a_signal_at_the_start_removes_all_files() {
     eventually("temporary files", || fs::read_dir(place.at("temporary")).unwrap().count() > 0);
     ends(render, "TERM", 143);
     place.has_nothing_left();
+}
+
+#[test]
+fn a_supervisor_ends_with_the_command_that_started_it() {
+    let place = Place::new();
+    let mut render = place.render();
+    eventually("the command", || place.at("marks/pid").exists());
+    let supervisors = all_children(render.id().try_into().unwrap());
+    assert_eq!(supervisors.len(), 1);
+    render.kill().unwrap();
+    render.wait().unwrap();
+    let command = fs::read_to_string(place.at("marks/pid")).unwrap();
+    for pid in [supervisors[0].to_string(), command.trim().to_owned()] {
+        eventually("the end of a process", || !Path::new("/proc").join(&pid).exists());
+    }
 }
