@@ -50,6 +50,14 @@ pub(super) struct TierChecks {
     pub(super) landlock: i32,
 }
 
+/// A tier in which `serve` does not start.
+#[derive(Debug)]
+struct Refused {
+    /// What the tier needs; `None` if it looks available, and fails in use.
+    need: Option<Need>,
+    why: String,
+}
+
 /// An available tier.
 struct Available {
     tier: Tier,
@@ -68,9 +76,12 @@ impl Available {
 /// Tests all tiers. If the work directory cannot be used, isolation is not tested
 /// and the error is about the directory.
 pub(super) async fn look(options: &Serve) -> Result<TierChecks, Check> {
-    let (mut checks, available) = attempts(options).await?;
+    let Attempts { mut checks, available, ends_auto } = attempts(options).await?;
     let asked = options.isolation.0;
-    let is_meant = |available: &&Available| asked.is_none_or(|asked| available.tier == asked);
+    let is_meant = |available: &&Available| match asked {
+        Some(asked) => available.tier == asked,
+        None => !ends_auto,
+    };
     let chosen = available.iter().find(is_meant);
     let is_none = asked == Some(Tier::None);
     checks.extend(chosen.into_iter().flat_map(|available| describe(available, options)));
@@ -79,7 +90,11 @@ pub(super) async fn look(options: &Serve) -> Result<TierChecks, Check> {
         checks.push(Check::warning(text).remedy("set --isolation auto"));
     } else if chosen.is_none() {
         let text = format!("`serve --isolation {}` does not start", options.isolation.as_str());
-        checks.push(Check::failure(text));
+        let check = Check::failure(text);
+        checks.push(match available.first() {
+            Some(best) => check.remedy(format!("set --isolation {}", best.tier.as_str())),
+            None => check,
+        });
     }
     let is_acknowledged = is_none && options.accept_no_isolation;
     Ok(TierChecks {
@@ -90,9 +105,19 @@ pub(super) async fn look(options: &Serve) -> Result<TierChecks, Check> {
     })
 }
 
-/// Attempts each tier, the strongest first. Returns a check for each, and the available ones.
-async fn attempts(options: &Serve) -> Result<(Vec<Check>, Vec<Available>), Check> {
+/// Results of the attempts.
+struct Attempts {
+    /// A check of each tier.
+    checks: Vec<Check>,
+    available: Vec<Available>,
+    /// True if `auto` takes a tier in which `serve` does not start.
+    ends_auto: bool,
+}
+
+/// Attempts each tier, the strongest first.
+async fn attempts(options: &Serve) -> Result<Attempts, Check> {
     let (mut checks, mut available) = (Vec::new(), Vec::new());
+    let mut ends_auto = false;
     for tier in Isolation::AUTO.tiers() {
         let work = options.work_dir();
         let subject = format!("not tested: cannot use the work directory {}", work.display());
@@ -109,32 +134,30 @@ async fn attempts(options: &Serve) -> Result<(Vec<Check>, Vec<Available>), Check
                 checks.push(Check::fine(text));
                 available.push(tier);
             }
-            Err(why) => {
-                checks.push(unavailable(tier, options.isolation.0, &why, available.is_empty()));
+            Err(refused) => {
+                let is_reached = available.is_empty() && !ends_auto;
+                ends_auto |= is_reached && refused.need.is_none();
+                checks.push(unavailable(tier, options.isolation.0, &refused, is_reached));
             }
         }
     }
-    Ok((checks, available))
+    Ok(Attempts { checks, available, ends_auto })
 }
 
-/// The check of an unavailable tier: a failure if it was requested, a warning if
-/// it would be better than the available ones, and otherwise a note.
-fn unavailable(
-    tier: Tier,
-    asked: Option<Tier>,
-    (need, why): &(Need, String),
-    is_best_so_far: bool,
-) -> Check {
-    let text = format!("{}: {why}", tier.as_str());
-    let is_missed = asked.is_none() && is_best_so_far && tier != Tier::Namespaces;
-    let check = if asked == Some(tier) {
+/// The check of an unavailable tier: a failure if `serve` would take it, a warning if
+/// it would be better than the one that `auto` takes, and otherwise a note. `is_reached` is
+/// true if `auto` takes no stronger one.
+fn unavailable(tier: Tier, asked: Option<Tier>, refused: &Refused, is_reached: bool) -> Check {
+    let text = format!("{}: {}", tier.as_str(), refused.why);
+    let is_missed = asked.is_none() && is_reached;
+    let check = if asked == Some(tier) || is_missed && refused.need.is_none() {
         Check::failure(text)
-    } else if is_missed {
+    } else if is_missed && tier != Tier::Namespaces {
         Check::warning(text)
     } else {
         Check::note(text)
     };
-    match remedy(tier, *need) {
+    match refused.need.and_then(|need| remedy(tier, need)) {
         Some(remedy) => check.remedy(remedy),
         None => check,
     }
@@ -214,7 +237,7 @@ async fn attempt(
     options: &Serve,
     tier: Tier,
     directories: Directories,
-) -> Result<Available, (Need, String)> {
+) -> Result<Available, Refused> {
     let command = command(options, tier, &directories);
     let Directories { work, others } = directories;
     let (mut landlock, mut leases, mut no_cgroups) = (0, 0, None);
@@ -231,11 +254,12 @@ async fn attempt(
             Ok(Available { tier, landlock, leases, no_cgroups })
         }
         // One tier was requested, so there is at most one reason.
-        Err(NotPrivate::Failed { reason, shortfalls }) => Err(shortfalls
-            .into_iter()
-            .next()
-            .map_or((Need::Other, reason), |only| (only.need, only.reason))),
-        Err(error) => Err((Need::Other, error.to_string())),
+        Err(NotPrivate::Failed { reason, shortfalls }) => {
+            Err(shortfalls.into_iter().next().map_or(Refused { need: None, why: reason }, |only| {
+                Refused { need: Some(only.need), why: only.reason }
+            }))
+        }
+        Err(error) => Err(Refused { need: None, why: error.to_string() }),
     };
     // The supervisor has ended.
     drop(others);
@@ -347,12 +371,18 @@ mod tests {
     }
 
     #[test]
-    fn only_a_requested_tier_is_a_failure() {
-        let why = (Need::Other, "why".to_owned());
-        let state = |tier, asked, best| unavailable(tier, asked, &why, best).state;
+    fn only_a_tier_that_serve_would_take_is_a_failure() {
+        let mut why = Refused { need: Some(Need::Other), why: "why".to_owned() };
+        let state = |tier, asked, reached| unavailable(tier, asked, &why, reached).state;
         assert_eq!(state(Tier::Uid, Some(Tier::Uid), true), Grade::Failure);
         assert_eq!(state(Tier::Uid, None, true), Grade::Warning);
         assert_eq!(state(Tier::Landlock, None, false), Grade::Note);
         assert_eq!(state(Tier::Namespaces, None, true), Grade::Note);
+
+        why.need = None;
+        let state = |tier, asked, reached| unavailable(tier, asked, &why, reached).state;
+        assert_eq!(state(Tier::Namespaces, None, true), Grade::Failure);
+        assert_eq!(state(Tier::Landlock, None, false), Grade::Note);
+        assert_eq!(state(Tier::Namespaces, Some(Tier::Uid), true), Grade::Note);
     }
 }
