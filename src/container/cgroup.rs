@@ -2,10 +2,10 @@
 
 use std::{
     fs::{self, File},
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
-use cmp_procfs::{Mount, mounts};
+use cmp_procfs::{Mount, mounts, own_cgroup_directory};
 
 use super::Bound;
 
@@ -147,16 +147,9 @@ impl Hierarchy {
             "cgroup" => Version::One(names),
             _ => return None,
         };
-        let mut lines = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-        let is_this = |controllers: &str| match &version {
-            Version::Two => controllers.is_empty(),
-            Version::One(names) => {
-                controllers.split(',').any(|name| names.iter().any(|n| n == name))
-            }
-        };
-        let group = lines.find_map(|(controllers, path)| is_this(controllers).then_some(path));
-        let directories = directories(mount, Path::new(group.unwrap_or("/")));
-        Some(Self { version, directories })
+        let own = own_cgroup_directory(mount, groups)?;
+        let above = own.ancestors().take_while(|path| path.starts_with(&mount.point));
+        Some(Self { version, directories: above.map(Path::to_owned).collect() })
     }
 
     fn bounds(&self, controller: Controller) -> impl Iterator<Item = Bound> {
@@ -173,16 +166,6 @@ impl Hierarchy {
             Some(Bound { amount, source: format!("cgroup {version} {file}"), is_own: true })
         })
     }
-}
-
-/// The directory of a group and those above it, as far as they are mounted. In a
-/// container, the root of the mount is often the container's own group.
-fn directories(mount: &Mount, group: &Path) -> Vec<PathBuf> {
-    let below = group.strip_prefix(&mount.root).unwrap_or(Path::new(""));
-    let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
-    let own = if is_plain { mount.point.join(below) } else { mount.point.clone() };
-    let is_inside = |path: &&Path| path.starts_with(&mount.point);
-    own.ancestors().take_while(is_inside).map(Path::to_owned).collect()
 }
 
 /// The limit in a file, if there is one.

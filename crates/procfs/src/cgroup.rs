@@ -24,12 +24,14 @@ pub fn own_cgroup_file(name: &str) -> io::Result<Option<PathBuf>> {
     let table = fs::read_to_string("/proc/self/cgroup")?;
     let mounts = mounts()?;
     let mut paths =
-        mounts.iter().filter_map(|mount| Some(own_directory(mount, &table)?.join(name)));
+        mounts.iter().filter_map(|mount| Some(own_cgroup_directory(mount, &table)?.join(name)));
     Ok(paths.find(|path| path.exists()))
 }
 
-/// Directory of this process's cgroup in a mounted hierarchy.
-fn own_directory(mount: &Mount, table: &str) -> Option<PathBuf> {
+/// Directory of this process's cgroup in a mounted hierarchy, by the contents of
+/// `/proc/self/cgroup`; `None` if it has none there. It is not above the mount.
+#[must_use]
+pub fn own_cgroup_directory(mount: &Mount, table: &str) -> Option<PathBuf> {
     let has = |name: &str| mount.options.split(',').any(|option| option == name);
     let is_this = |controllers: &str| match mount.kind.as_str() {
         "cgroup2" => controllers.is_empty(),
@@ -65,7 +67,7 @@ mod tests {
             options: options.to_owned(),
             ..Mount::default()
         };
-        let own = |mount| own_directory(&mount, table).map(|path| path.display().to_string());
+        let own = |mount| own_cgroup_directory(&mount, table).map(|path| path.display().to_string());
         assert_eq!(own(mount("cgroup", "rw,memory", "/")).as_deref(), Some("/m/pod/a"));
         assert_eq!(own(mount("cgroup", "rw,memory", "/pod")).as_deref(), Some("/m/a"));
         assert_eq!(own(mount("cgroup", "rw,memory", "/pod/a")).as_deref(), Some("/m/"));

@@ -13,7 +13,7 @@ mod stat;
 mod tcp;
 
 pub use self::{
-    cgroup::{own_cgroup, own_cgroup_file},
+    cgroup::{own_cgroup, own_cgroup_directory, own_cgroup_file},
     fields::Fields,
     ids::{IdRange, id_map, ipc_owners, is_mapped},
     mappings::{Mappings, Object},
