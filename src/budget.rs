@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use cmp_sandbox::Bounds;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::derive::WINDOW;
 use crate::{
     container::Container,
     metrics::Shared,
@@ -58,8 +59,6 @@ pub struct Budget {
     /// Bytes of decompressed archives that are kept for later requests, and of
     /// repositories in memory that they share, minus those of requests that wait: [`Self::archives_beside`].
     pub archives: Share<u64>,
-    /// Flow-control window in bytes of a request.
-    pub window: Share<u32>,
     /// Requests that may wait at a time.
     pub queue: Share<usize>,
     /// Connections of clients that may be open at a time.

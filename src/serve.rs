@@ -159,7 +159,7 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     umask(umask(Mode::RWXG | Mode::RWXO) & (Mode::RWXG | Mode::RWXO));
     raise_descriptors()?;
     raise_file_size();
-    let signals = Signals::listen()?;
+    let mut signals = Signals::listen()?;
     give_back_large_buffers();
     directories(config).restore();
     let resources = Resources::read(config);
@@ -193,10 +193,12 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     }
     let (keeper, keeping) = failed::keeper(config, failed);
     let runtime = threads::runtime()?;
-    let traces = {
-        let _entered = runtime.enter();
-        Traces::open(config.otlp.collector().as_ref())
-    };
+    let entered = runtime.enter();
+    if config.events {
+        signals.stop.follow_starter()?;
+    }
+    let traces = Traces::open(config.otlp.collector().as_ref());
+    drop(entered);
     let recent = Recent::new(config.details());
     let recorders = Recorders { recent, keeper, tracer: traces.tracer() };
     let started = Started { spawner, log, signals, resources, recorders, keeping };
@@ -256,9 +258,6 @@ struct Handles {
 /// Opens all resources that may fail, then serves.
 async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     let Started { spawner, log, mut signals, resources, recorders, keeping } = started;
-    if config.events {
-        signals.stop.follow_starter()?;
-    }
     let abilities = &spawner.abilities().clone();
     let metrics = Metrics::new().with_grpc_times(config.has_grpc_times());
     let reach = Arc::new(reach(config, abilities.tier, abilities.landlock));

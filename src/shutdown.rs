@@ -144,7 +144,7 @@ impl StopSignals {
     }
 
     /// Counts the end of standard input as a signal: the command that started a private
-    /// supervisor holds its other end. That command may be killed, and without CAP_KILL
+    /// supervisor holds its other end. That command may be killed, and without `CAP_KILL`
     /// it may not signal a supervisor that has another UID.
     pub(crate) fn follow_starter(&mut self) -> io::Result<()> {
         let input = stdin().as_fd().try_clone_to_owned()?;

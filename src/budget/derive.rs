@@ -54,9 +54,9 @@ pub(super) const USEFUL_MEMORY: u64 = 128 * MIB;
 const MOST_REPOSITORY: u64 = 4096 * MIB;
 const MOST_REPOSITORY_FILES: u64 = 500_000;
 
-/// Window of a stream: the smallest that HTTP/2 clients expect. The share for archives
-/// lends wider ones while it has room.
-const WINDOW: u32 = 64 << 10;
+/// Flow-control window in bytes of a stream: the smallest that HTTP/2 clients expect. The
+/// share for archives lends wider ones while it has room.
+pub(crate) const WINDOW: u32 = 64 << 10;
 
 /// Memory of a waiting request without its window: connection, task and headers.
 pub(super) const WAITER: u64 = 64 << 10;
@@ -94,7 +94,6 @@ pub(super) fn derive(container: &Container, given: &Given) -> Budget {
     let (disk, files) = volume(&container.volume, memory.requests, given.bundles);
     let outputs = Share::new(memory.outputs, format!("part of {}", memory.container()));
     let mut budget = Budget {
-        window: Share::new(WINDOW, "fixed"),
         queue: queue(given, &memory),
         each: each(given, &memory, processes, (disk.amount, files.amount)),
         requests,

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{
-    derive::{CONNECTION, CONNECTIONS_DIVISOR, DESCRIPTORS_PER_REQUEST, WAITER},
+    derive::{CONNECTION, CONNECTIONS_DIVISOR, DESCRIPTORS_PER_REQUEST, WAITER, WINDOW},
     reserve::{MIB, Memory},
     *,
 };
@@ -77,10 +77,10 @@ proptest! {
     #[test]
     fn nobody_gets_more_than_there_is(container in containers()) {
         let budget = Budget::derive(&container, &given());
-        let Budget { requests, memory, processes, disk, outputs, queue, window, each, .. } = &budget;
+        let Budget { requests, memory, processes, disk, outputs, queue, each, .. } = &budget;
         let reserve = container.memory.amount - memory.amount - outputs.amount;
         // Half of the reserve is the supervisor's own.
-        let waiting = queue.amount as u64 * u64::from(window.amount);
+        let waiting = queue.amount as u64 * u64::from(WINDOW);
         prop_assert!(reserve >= (container.memory.amount / 8).min(96 * MIB));
         prop_assert!(waiting <= reserve / 2 && budget.archives.amount <= reserve / 2);
         prop_assert!(budget.archives_beside(queue.amount) <= reserve / 2 - waiting);

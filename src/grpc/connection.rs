@@ -23,14 +23,14 @@ use super::{
     warning_pause::WarningPause,
     wire::plugin::config_management_plugin_service_server::ConfigManagementPluginServiceServer,
 };
-use crate::{plugin::PluginName, request::admission::NewestDefinition};
+use crate::{budget::WINDOW, plugin::PluginName, request::admission::NewestDefinition};
 
 /// Flow-control window of a connection in bytes. It is much larger than that of
 /// a stream, so h2 does not take many small queued frames for an attack.
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 
-/// Flow-control window in bytes of a stream while there is memory for it. With the
-/// smallest one, client and server wait for each other every 64 KiB.
+/// Flow-control window in bytes of a stream while there is memory for it. With
+/// [`WINDOW`], client and server wait for each other every 64 KiB.
 const WIDE_WINDOW: u32 = 256 * 1024;
 
 /// Concurrent calls on one connection. Argo CD makes one at a time.
@@ -100,9 +100,8 @@ impl Server {
         // The memory that the unread archive of a waiting request may use.
         let Common { pipeline, connections, room, .. } = &self.common;
         let lent = pipeline.kept.lend(WIDE_WINDOW.into());
-        let narrow = pipeline.budget.borrow().window.amount;
         let mut http = self.http.clone();
-        http.initial_stream_window_size(if lent.is_some() { WIDE_WINDOW } else { narrow });
+        http.initial_stream_window_size(if lent.is_some() { WIDE_WINDOW } else { WINDOW });
         let connection = http.serve_connection(TokioIo::new(Repaired::new(stream)), service);
         // At once: otherwise more clients are accepted before this task runs.
         let (room, place) = (room.clone(), room.try_enter());

@@ -259,8 +259,6 @@ pub enum Dimension {
     Reload,
     /// A [`WatchError`].
     WatchError,
-    /// The severity of a diagnostic.
-    Severity,
     /// The name of a tier.
     Isolation,
     /// This program's version.
@@ -299,7 +297,6 @@ impl Dimension {
             Self::Feature => "feature",
             Self::State => "state",
             Self::Reload => "result",
-            Self::Severity => "severity",
             Self::Isolation => "isolation",
             Self::Version => "version",
             Self::File => "file",
@@ -338,7 +335,6 @@ impl Dimension {
             Self::GrpcType => vec!["unary", "client_stream"],
             Self::GrpcMethod => texts(Method::ALL, Method::full_name),
             Self::GrpcService => vec![GRPC_SERVICE],
-            Self::Severity => vec!["error"],
             Self::Isolation => vec!["namespaces", "uid", "landlock", "none"],
             Self::Plugin | Self::Application | Self::Version | Self::File | Self::Hash => {
                 Vec::new()

@@ -46,8 +46,8 @@ pub(super) static HASH: Family = family(
 );
 pub(super) static DIAGNOSTICS: Family = family(
     ("argocd_cmp_config_diagnostics", Kind::Gauge),
-    &[Dimension::Severity],
-    "Current problems with definitions.",
+    &[],
+    "Errors in the current definitions.",
 );
 pub(super) static KEPT: Family = family(
     ("argocd_cmp_config_emptied", Kind::Gauge),
@@ -164,7 +164,7 @@ impl Metrics {
         let Configured { generation, hash, diagnostics, good_since, emptied, is_good } = configured;
         self.amount(&GENERATION, &[], *generation);
         self.amount(&HASH, &[], *hash);
-        self.amount(&DIAGNOSTICS, &[Dimension::Severity.is("error")], *diagnostics as u64);
+        self.amount(&DIAGNOSTICS, &[], *diagnostics as u64);
         self.flag(&KEPT, &[], *emptied);
         self.flag(&SUCCESSFUL, &[], *is_good);
         let since_epoch = good_since.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());

@@ -67,7 +67,8 @@ mod tests {
             options: options.to_owned(),
             ..Mount::default()
         };
-        let own = |mount| own_cgroup_directory(&mount, table).map(|path| path.display().to_string());
+        let own =
+            |mount| own_cgroup_directory(&mount, table).map(|path| path.display().to_string());
         assert_eq!(own(mount("cgroup", "rw,memory", "/")).as_deref(), Some("/m/pod/a"));
         assert_eq!(own(mount("cgroup", "rw,memory", "/pod")).as_deref(), Some("/m/a"));
         assert_eq!(own(mount("cgroup", "rw,memory", "/pod/a")).as_deref(), Some("/m/"));
