@@ -53,7 +53,7 @@ pub(super) struct TierChecks {
 /// A tier in which `serve` does not start.
 #[derive(Debug)]
 struct Refused {
-    /// What the tier needs; `None` if it looks available, and fails in use.
+    /// Need of the tier; `None` if it looks available, and fails in use.
     need: Option<Need>,
     why: String,
 }
