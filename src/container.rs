@@ -120,12 +120,6 @@ pub fn is_killed_together() -> bool {
     Cgroups::find().are_killed_together()
 }
 
-/// True if the container has a limit of the processor.
-#[must_use]
-pub fn is_cpu_limited() -> bool {
-    tighter(Cgroups::find().limit(Controller::Cpu), node_processors()).is_own
-}
-
 /// The limit of memory.
 fn memory() -> Bound {
     tighter(Cgroups::find().limit(Controller::Memory), node_memory())

@@ -48,7 +48,7 @@ use crate::{
     budget::Budget,
     bundle::{Keeping, NoDirectory},
     config::{self, LogFormat, Serve},
-    container::{self, OomCounter, raise_descriptors},
+    container::{OomCounter, raise_descriptors},
     event::{self, Event},
     grpc::{
         Binder, Common, Drains, OpenCalls, Recorders, Room, directory_remedy, encode_announcements,
@@ -327,7 +327,6 @@ fn common(config: &Serve, pipeline: Pipeline, recorders: Recorders, metrics: Met
         max_message: config.max_message(),
         drains: Drains::default(),
         stream_timeout: config.stream_timeout.0,
-        is_cpu_limited: container::is_cpu_limited(),
         room: Room::new(&connections, metrics.clone()),
         open_calls,
         metrics,

@@ -78,7 +78,8 @@ impl Call {
         let Definitions { pinned: plugin, newest } =
             pinned.ok_or_else(|| Status::internal("a connection without a plugin"))?;
         let deadline = Deadline::new(timeout(request.metadata()), plugin.limits.timeout);
-        let deadline = if common.is_cpu_limited { deadline.with_stops() } else { deadline };
+        let is_cpu_limited = common.pipeline.budget.borrow().processors.is_some();
+        let deadline = if is_cpu_limited { deadline.with_stops() } else { deadline };
         let recorders = common.recorders.clone();
         metrics.begun(method);
         let evidence = recorders.keeper.evidence().filter(|_| method != Method::Check);

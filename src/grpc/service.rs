@@ -48,8 +48,6 @@ pub struct Common {
     pub drains: Drains,
     /// Longest time in which a client sends too little.
     pub stream_timeout: Duration,
-    /// The container has a limit of the processor.
-    pub is_cpu_limited: bool,
     /// Room for connections.
     pub room: Room,
     /// Counts the calls of all plugins.
