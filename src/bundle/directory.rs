@@ -54,6 +54,8 @@ pub struct Directory {
 /// A bundle in the directory.
 #[derive(Clone, Debug)]
 pub struct Stored {
+    /// Its time in milliseconds.
+    at: u64,
     /// The ID of its request.
     pub id: String,
     /// Its file.
@@ -120,7 +122,8 @@ impl Directory {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 about => about?.len(),
             };
-            all.push(Stored { id: id.1.to_owned(), path: entry.path(), bytes });
+            let at = id.0.parse().unwrap_or_default();
+            all.push(Stored { at, id: id.1.to_owned(), path: entry.path(), bytes });
         }
         all.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         Ok(all)
@@ -139,6 +142,8 @@ impl Directory {
         }
         self.make_room(content.len() as u64)?;
         let older = self.list()?;
+        // If the clock was set back, this one would be the oldest, and go first.
+        let at = older.last().map_or(at, |newest| at.max(newest.at.saturating_add(1)));
         let bytes: u64 = older.iter().map(|stored| stored.bytes).sum();
         // If they cannot make room for it, they are worth more.
         let is_room = bytes >= content.len() as u64;
@@ -267,10 +272,21 @@ mod tests {
     }
 
     #[test]
+    fn the_oldest_go_first_after_the_clock_was_set_back() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = directory(root.path(), 3);
+        for number in [10, 11, 12, 1, 2] {
+            keep(&directory, number, 10);
+        }
+        assert_eq!(ids(&directory), ["x-12", "x-1", "x-2"]);
+    }
+
+    #[test]
     fn a_bundle_that_cannot_be_written_leaves_nothing() {
         let root = tempfile::tempdir().unwrap();
         let directory = directory(root.path(), 3);
-        fs::create_dir_all(directory.path().join("000000000000001_x.tar/x")).unwrap();
+        let in_the_way = format!("{}_x.tar/x", u64::MAX);
+        fs::create_dir_all(directory.path().join(in_the_way)).unwrap();
         assert!(directory.keep(1, "x", b"text").is_err());
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
