@@ -21,7 +21,7 @@ use std::{
         unix::fs::PermissionsExt,
     },
     path::Path,
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use nix::{
@@ -52,6 +52,9 @@ use crate::{
 
 /// Deepest level. Each level needs descriptors.
 const MAX_DEPTH: usize = 64;
+
+/// The kernel's time of a change is the one of its last tick.
+const TICK: Duration = Duration::from_millis(10);
 
 /// Flags to read a file. Another request may have replaced it by a FIFO.
 const READ: OFlag =
@@ -205,9 +208,12 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Tells copies from files that the request has changed.
+/// Tells copies from files that the request has changed. A time in the future, as after
+/// the clock was set back, would count as a change.
 fn keep_time(view: BorrowedFd<'_>, Entry { name, about, .. }: Entry<'_>) -> Result<(), Errno> {
-    let modified = TimeSpec::new(about.st_mtime, about.st_mtime_nsec);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let latest = TimeSpec::from(now.saturating_sub(TICK));
+    let modified = TimeSpec::new(about.st_mtime, about.st_mtime_nsec).min(latest);
     utimensat(view, name, &modified, &modified, UtimensatFlags::NoFollowSymlink)
 }
 

@@ -70,8 +70,12 @@ impl Place {
 
 /// Sets the time of an old file's last change.
 fn age(path: &Path) {
+    set_time(path, SystemTime::UNIX_EPOCH + Duration::from_hours(1));
+}
+
+fn set_time(path: &Path, time: SystemTime) {
     let file = File::options().write(true).open(path).unwrap();
-    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_hours(1)).unwrap();
+    file.set_modified(time).unwrap();
 }
 
 #[test]
@@ -101,15 +105,17 @@ fn changes_reach_the_cache_whole_and_old_copies_do_not() {
     age(&place.cache("d/old"));
     age(&place.cache("d/other"));
     fs::write(place.cache("d/recent"), "old").unwrap();
+    fs::write(place.cache("d/future"), "old").unwrap();
+    set_time(&place.cache("d/future"), SystemTime::now() + Duration::from_hours(1));
     place.make();
     fs::write(place.view("d/old"), "changed").unwrap();
     assert_eq!(fs::read(place.cache("d/old")).unwrap(), b"old", "until the end");
-    for name in ["d/other", "d/recent"] {
+    for name in ["d/other", "d/recent", "d/future"] {
         fs::write(place.cache(name), "newer").unwrap();
     }
     place.merge();
     assert_eq!(fs::read(place.cache("d/old")).unwrap(), b"changed");
-    for name in ["d/other", "d/recent"] {
+    for name in ["d/other", "d/recent", "d/future"] {
         assert_eq!(fs::read(place.cache(name)).unwrap(), b"newer", "{name}");
     }
 }
