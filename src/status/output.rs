@@ -13,10 +13,14 @@ use rustix::{
     process::getpgrp,
     termios::{Action, tcflow, tcgetpgrp},
 };
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::timeout};
 
 /// Texts that wait for the thread: one, and the last codes of a terminal.
 const QUEUE: usize = 2;
+
+/// Time limit for a text to be taken. When the client of a `kubectl exec` is gone, the
+/// container runtime neither reads the pipe nor closes it.
+const UNREAD: Duration = Duration::from_mins(10);
 
 /// Time limit for a terminal to take its last codes.
 const LAST_CODES: Duration = Duration::from_secs(1);
@@ -56,12 +60,7 @@ impl Output {
 
     /// Waits until a text is written.
     pub(super) async fn write(&self, text: String) -> io::Result<Written> {
-        match self.send(text).await {
-            // The thread ends only after this value.
-            Ok(Ok(())) | Err(_) => Ok(Written::All),
-            Ok(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Written::Closed),
-            Ok(Err(error)) => Err(error),
-        }
+        fate(self.send(text)).await
     }
 
     fn send(&self, text: String) -> oneshot::Receiver<io::Result<()>> {
@@ -87,6 +86,15 @@ impl Drop for Output {
     }
 }
 
+async fn fate(result: oneshot::Receiver<io::Result<()>>) -> io::Result<Written> {
+    match timeout(UNREAD, result).await {
+        // The thread ends only after its owner.
+        Ok(Ok(Ok(())) | Err(_)) => Ok(Written::All),
+        Ok(Ok(Err(error))) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        Ok(Ok(Err(_))) | Err(_) => Ok(Written::Closed),
+    }
+}
+
 fn write_all(queue: &Receiver<Text>) {
     for (text, result) in queue {
         let mut out = io::stdout().lock();
@@ -105,4 +113,15 @@ fn resume() {
     }
     // Without an effect if it is gone.
     let _ = tcflow(&out, Action::OOff).and_then(|()| tcflow(&out, Action::OOn));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_text_that_is_never_taken_ends_the_output() {
+        let (_thread, result) = oneshot::channel();
+        assert_eq!(fate(result).await.unwrap(), Written::Closed);
+    }
 }
