@@ -163,6 +163,8 @@ pub(crate) struct Used {
 pub(crate) enum Stream {
     /// Standard error.
     Stderr,
+    /// Standard output.
+    Stdout,
 }
 
 /// Duration of a phase.

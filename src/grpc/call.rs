@@ -146,6 +146,7 @@ impl Call {
                 Ok(answer)
             }
             Err(failure) => {
+                observed::tell_line(&failure, &self.context);
                 let (redactor, about) = (&self.context.redactor, self.description());
                 let status = failure.status(self.method, redactor, &about);
                 let (code, error) = (account::label(status.code()), Some(status.message()));

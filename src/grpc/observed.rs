@@ -1,14 +1,32 @@
-//! Tells what was observed while a request ran, if its commands are observed.
+//! Tells the command that started this supervisor what was observed while a request ran.
 
 use cmp_sandbox::Network;
 
+use super::status::CallError;
 use crate::{
-    event::{self, Event, Refused, Used},
+    event::{self, Event, Refused, Stream, Used},
     plugin::PluginDefinition,
-    request::{Observation, RequestContext, Sighting},
+    request::{InvalidOutput, Observation, RequestContext, RequestError, Sighting},
 };
 
-/// Tells it to the command that started this supervisor.
+/// Tells the line of an output that is no manifest. Errors do not show it, because everybody
+/// who sees the application sees them.
+pub(super) fn tell_line(failure: &CallError, context: &RequestContext) {
+    let CallError::Request(RequestError::Output(InvalidOutput::Unreadable(error))) = failure else {
+        return;
+    };
+    let RequestContext { plugin, redactor, .. } = context;
+    event::tell(|| {
+        let line = format!("line {} of the output: {}", error.line(), error.excerpt());
+        Event::PluginOutput {
+            plugin: plugin.name.to_string(),
+            stream: Stream::Stdout,
+            text: redactor.text(&line).into(),
+        }
+    });
+}
+
+/// Tells what its commands were refused and used, if they are observed.
 pub(super) fn tell(context: &RequestContext) {
     let RequestContext { plugin, progress, .. } = context;
     for observation in &progress.observed {

@@ -10,7 +10,10 @@ use cmp_yaml::{
 };
 use thiserror::Error;
 
-use super::encrypted::{Encrypted, Suspects};
+use super::{
+    encrypted::{Encrypted, Suspects},
+    said::HIDDEN,
+};
 use crate::{budget::show, plural::plural};
 
 /// The number and wire type of `manifests` in the answer's message.
@@ -35,8 +38,8 @@ pub struct Manifests {
 pub enum InvalidOutput {
     /// Kubernetes could not read it. The text is Argo CD's, with the position.
     #[error(
-        "failed to unmarshal manifest: {0}: document {document}, line {line} of the output: {excerpt}",
-        document = .0.document(), line = .0.line(), excerpt = .0.excerpt()
+        "failed to unmarshal manifest: {0}: document {document}, line {line} of the output, which \
+         {HIDDEN}", document = .0.document(), line = .0.line()
     )]
     Unreadable(#[source] stream::Error),
     /// It is larger than one message may be.
@@ -353,10 +356,11 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_its_document_and_line() {
-        let error = parse("a: 1\n---\nb: [\n").unwrap_err().to_string();
+    fn an_error_names_its_document_and_line_and_does_not_show_them() {
+        let error = parse("a: 1\n---\npassword: @hunter2\n").unwrap_err().to_string();
         assert!(error.starts_with("failed to unmarshal manifest: "), "{error}");
-        assert!(error.ends_with("document 2, line 3 of the output: b: ["), "{error}");
+        assert!(error.contains("document 2, line 3 of the output, which is not shown"), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
     }
 
     #[test]

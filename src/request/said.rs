@@ -8,7 +8,7 @@ use cmp_sandbox::{Excerpt, Redactor};
 const MAX_STDOUT: usize = 4 << 10;
 
 /// The reason for which the standard output of a generate is not shown, and the remedy.
-const HIDDEN: &str = "is not shown, because it may hold secrets: send messages to standard error (>&2), or \
+pub(super) const HIDDEN: &str = "is not shown, because it may hold secrets: send messages to standard error (>&2), or \
                       see --keep-failed";
 
 /// Standard error of a command, and the end of its standard output if that is no

@@ -85,6 +85,22 @@ fn a_failed_request_is_kept_without_secrets_and_can_be_sent_again() {
 }
 
 #[test]
+fn only_those_who_send_it_again_see_the_line_of_an_output_that_is_no_yaml() {
+    let Some(tier) = isolating_tiers().next() else { return };
+    let bench = bench("printf 'password: @%s' decrypted");
+    let server = bench.serve(tier, &["--keep-failed", "5"]);
+    let asked = bench.ask("tried", &[]);
+    let error = asked.error();
+    assert!(error.contains("line 1 of the output, which is not shown"), "{error}");
+    let log = server.says("bad_output");
+    assert!(!asked.stderr.contains("@decrypted") && !log.contains("@decrypted"), "{log}");
+    let list = listed(&bench, 1);
+    let path = file(&bench, list[0]["requestId"].as_str().unwrap());
+    let (_, said) = replay(&bench, tier, &["--from-bundle", path.to_str().unwrap()]);
+    assert!(said.contains("| line 1 of the output: password: @decrypted"), "{said}");
+}
+
+#[test]
 fn long_variables_displace_no_secret() {
     let Some(tier) = isolating_tiers().next() else { return };
     let bench = bench(FAILING);
