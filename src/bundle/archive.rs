@@ -5,8 +5,6 @@ use std::{
     path::Path,
 };
 
-use cmp_sandbox::Redactor;
-use serde_json::Value;
 use tar::{Builder, EntryType, Header};
 use thiserror::Error;
 
@@ -98,8 +96,8 @@ fn read(entry: impl Read, most: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// The bundle of a failed request. All texts are masked here. Texts of commands that
-/// may hold a value that is not masked are left out.
+/// The bundle of a failed request. The error and the outputs are masked here. Texts of
+/// commands that may hold a value that is not masked are left out.
 pub(super) fn pack(failed: &Failed) -> io::Result<Vec<u8>> {
     let mut builder = Builder::new(Vec::new());
     let redactor = &failed.evidence.redactor;
@@ -108,8 +106,7 @@ pub(super) fn pack(failed: &Failed) -> io::Result<Vec<u8>> {
         LEFT_OUT.clone_into(&mut record.error);
         record.outputs_left_out = Some(LEFT_OUT.to_owned());
     }
-    let mut record = serde_json::to_value(record)?;
-    mask(&mut record, redactor);
+    record.error = redactor.text(&record.error);
     append(&mut builder, RECORD, &serde_json::to_vec_pretty(&record)?)?;
     if let Ok(pieces) = failed.evidence.archive.pieces() {
         append(&mut builder, ARCHIVE, &pieces.collect::<Vec<_>>().concat())?;
@@ -126,15 +123,6 @@ pub(super) fn pack(failed: &Failed) -> io::Result<Vec<u8>> {
     builder.into_inner()
 }
 
-/// Masks the texts of a request that tenants write.
-fn mask(record: &mut Value, redactor: &Redactor) {
-    for name in ["error", "directory"] {
-        if let Some(Value::String(text)) = record.get_mut(name) {
-            *text = redactor.text(text);
-        }
-    }
-}
-
 fn append(builder: &mut Builder<impl Write>, name: &str, content: &[u8]) -> io::Result<()> {
     let mut header = Header::new_ustar();
     header.set_entry_type(EntryType::Regular);
@@ -146,6 +134,7 @@ fn append(builder: &mut Builder<impl Write>, name: &str, content: &[u8]) -> io::
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use cmp_sandbox::Redactor;
     use serde_json::json;
 
     use super::*;
@@ -158,7 +147,8 @@ mod tests {
     fn bundle(value: &str) -> Bundle {
         let mut evidence = Evidence::new(&Copies::default());
         let variables = [Bytes::from(format!("ARGOCD_ENV_GREETING={value}"))];
-        evidence.identify((b"", b""), &variables, &Redactor::default());
+        let directory = format!("apps/{value}");
+        evidence.identify((directory.as_bytes(), b""), &variables, &Redactor::default());
         let said = format!("said {value}\n");
         evidence.command(Phase::Generate, said.as_bytes(), said.clone());
         let entry = json!({
@@ -176,6 +166,11 @@ mod tests {
         assert_eq!(bundle.record.error, "said ***\n");
         let names = ["1-generate.stdout", "1-generate.stderr"].map(str::to_owned);
         assert_eq!(bundle.outputs, names.map(|name| (name, b"said ***\n".to_vec())));
+    }
+
+    #[test]
+    fn the_directory_keeps_words_that_are_values_too_so_that_it_can_be_found_again() {
+        assert_eq!(bundle("good-morning").record.directory, "apps/good-morning");
     }
 
     #[test]
