@@ -66,6 +66,14 @@ struct End<'e> {
     error: Option<&'e str>,
 }
 
+impl End<'_> {
+    /// True if the request itself failed. Of one whose client went away, nothing is known:
+    /// its outputs are gone with it.
+    fn is_failure(&self) -> bool {
+        self.error.is_some() && self.account.outcome != Outcome::ClientCancelled
+    }
+}
+
 impl Call {
     /// Begins a call with the definition of its connection.
     pub(super) fn begin<T>(
@@ -198,12 +206,12 @@ impl Call {
         self.keep(&end);
     }
 
-    /// Keeps a failed request. One that got no place is not kept: under load, such
-    /// requests would replace all others.
+    /// Keeps a failed request. One that got no place is not kept: under load, such requests
+    /// would replace all others. Neither is one that its client cancelled.
     fn keep(&mut self, end: &End<'_>) {
         let progress = &mut self.context.progress;
         let Some(evidence) = progress.evidence.take() else { return };
-        if end.error.is_some() && progress.received > 0 {
+        if end.is_failure() && progress.received > 0 {
             let entry = self.entry(end, Details::Shown);
             self.recorders.keeper.keep(Failed { entry, evidence });
         }
@@ -369,4 +377,22 @@ fn phases(progress: &Progress) -> Vec<PhaseTime> {
 /// Milliseconds, to the precision that logs show.
 fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 10_000.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancelled_request_has_not_failed() {
+        for (outcome, is_failure) in [
+            (Outcome::ClientCancelled, false),
+            (Outcome::Deadline, true),
+            (Outcome::ExitNonzero, true),
+        ] {
+            let account = Account::plain(outcome);
+            let end = End { account, code: GrpcCode::Unknown, error: Some("x") };
+            assert_eq!(end.is_failure(), is_failure, "{outcome:?}");
+        }
+    }
 }
