@@ -35,7 +35,7 @@ use self::{
     examiner::{Examiner, Found},
     grace::{Decision, Grace},
     hiding::Hiding,
-    history::{Digests, History, digests},
+    history::{Digests, digests, settle},
     only_plugin::OnlyPlugin,
     places::PlacesReader,
     usable::Usability,
@@ -65,7 +65,6 @@ pub struct Loader {
     reader: PlacesReader,
     grace: Grace,
     ledger: Ledger,
-    history: History,
     metrics: Metrics,
     state: Sender<State>,
     /// Content that is in use; `None` if other content was read after it and not used.
@@ -111,7 +110,6 @@ impl Loader {
             reader: PlacesReader::new(places),
             grace: Grace::new(grace),
             ledger: Ledger::new(isolation),
-            history: History::default(),
             metrics,
             state: state.clone(),
             last: None,
@@ -176,8 +174,6 @@ impl Loader {
         }
         let is_complete = || self.reader.places.is_complete();
         let catalog = self.only_plugin.endow(catalog, self.ledger.defined(), is_complete);
-        let bad: Vec<_> = problems.iter().map(|problem| problem.file.as_str()).collect();
-        self.history.record(read, &bad);
         let is_changed = self.state.borrow().desired != catalog;
         if is_changed {
             info!(plugins = catalog.len(), "definitions changed");
@@ -190,7 +186,7 @@ impl Loader {
             (true, false) => Reload::Unchanged,
         };
         self.publish(&catalog.clone(), |loader, state| {
-            loader.history.settle(state, catalog, &loader.ledger);
+            settle(state, catalog, &loader.ledger, read);
             State { result, problems, kept: None, ..std::mem::take(state) }
         });
         true

@@ -60,7 +60,8 @@ pub struct State {
     /// Number of changes of the set of definitions since the start; the first set
     /// is 1.
     pub generation: u64,
-    /// Digest of the definitions' texts; equal on all machines with the same texts.
+    /// Digest of the texts of the desired definitions; equal on all machines that serve the
+    /// same ones.
     pub digest: Digest,
     /// Last time when all definitions were readable and valid; `None` if never.
     pub good_since: Option<SystemTime>,

@@ -6,13 +6,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::{ledger::Ledger, snapshot::Source};
 use crate::{
-    plugin::Catalog,
+    plugin::{Catalog, PluginName},
     state::{Digest, Origin, State},
 };
-
-/// Digests of the last good text of each file.
-#[derive(Debug, Default)]
-pub(super) struct History(BTreeMap<String, Digest>);
 
 /// Digests of the texts that were read, by file; `None` for unreadable files.
 pub(super) type Digests = BTreeMap<String, Option<Digest>>;
@@ -24,50 +20,89 @@ pub(super) fn digests(sources: &[Source]) -> Digests {
     sources.iter().map(|source| (source.name.clone(), of(source))).collect()
 }
 
-impl History {
-    /// Stores the digests of valid files. Files in `bad` keep the digest of their
-    /// last good text.
-    pub(super) fn record(&mut self, read: &Digests, bad: &[&str]) {
-        let mut good = BTreeMap::new();
-        for (file, digest) in read {
-            let is_bad = bad.contains(&file.as_str());
-            let last_good = if is_bad { self.0.get(file).copied() } else { *digest };
-            good.extend(last_good.map(|digest| (file.clone(), digest)));
+/// Sets the desired definitions and their sources. An unchanged definition keeps its load
+/// time, and one whose text is not valid now keeps the digest of its last good text.
+pub(super) fn settle(state: &mut State, desired: Catalog, ledger: &Ledger, read: &Digests) {
+    if state.desired != desired {
+        state.generation += 1;
+    }
+    let mut before = std::mem::take(&mut state.origins);
+    for definition in desired.iter() {
+        let name = &definition.name;
+        let Some((file, place)) = ledger.owner(name) else { continue };
+        let (known, is_stale) = (before.remove(name), ledger.is_stale(name));
+        let is_here = |known: &&Origin| known.file == file && known.place == *place;
+        let last_good = known.as_ref().filter(is_here).map(|known| known.digest);
+        let now = read.get(file).copied().flatten();
+        let digest = last_good.filter(|_| is_stale).or(now).unwrap_or_default();
+        let is_same = state.desired.get(name) == Some(definition);
+        let (generation, loaded_at) = known
+            .filter(|_| is_same)
+            .map_or((state.generation, SystemTime::now()), |o| (o.generation, o.loaded_at));
+        let (file, place) = (file.to_owned(), place.clone());
+        let origin = Origin { file, place, is_stale, generation, loaded_at, digest };
+        state.origins.insert(name.clone(), origin);
+    }
+    state.desired = desired;
+    state.digest = digest(&state.origins);
+}
+
+/// Digest of the texts of all definitions that should be served. It is equal on all
+/// machines that serve the same ones.
+fn digest(origins: &BTreeMap<PluginName, Origin>) -> Digest {
+    let mut hash = Sha256::new();
+    for (name, Origin { file, digest, .. }) in origins {
+        for text in [name.as_str(), file] {
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
         }
-        self.0 = good;
+        hash.update(digest.0);
+    }
+    Digest(hash.finalize().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use cmp_sandbox::Tier;
+
+    use super::*;
+    use crate::loader::snapshot::Extent;
+
+    const BROKEN: &str = "\n---\nkind: ConfigManagementPlugin\nmetadata: {name: b}";
+
+    fn plugin(name: &str, program: &str) -> String {
+        format!(
+            "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\nspec: {{generate: {{command: \
+             [{program}]}}}}"
+        )
     }
 
-    /// Sets the desired definitions and their sources. An unchanged definition
-    /// keeps its load time.
-    pub(super) fn settle(&self, state: &mut State, desired: Catalog, ledger: &Ledger) {
-        if state.desired != desired {
-            state.generation += 1;
-        }
-        let mut before = std::mem::take(&mut state.origins);
-        for definition in desired.iter() {
-            let name = &definition.name;
-            let Some((file, place)) = ledger.owner(name) else { continue };
-            let digest = self.0.get(file).copied().unwrap_or_default();
-            let is_same = state.desired.get(name) == Some(definition);
-            let known = before.remove(name).filter(|_| is_same);
-            let (generation, loaded_at) = known
-                .map_or((state.generation, SystemTime::now()), |o| (o.generation, o.loaded_at));
-            let (file, place, is_stale) = (file.to_owned(), place.clone(), ledger.is_stale(name));
-            let origin = Origin { file, place, is_stale, generation, loaded_at, digest };
-            state.origins.insert(name.clone(), origin);
-        }
-        state.desired = desired;
-        state.digest = self.digest();
+    /// The digest of all definitions and that of the plugin `a` after each of these texts.
+    fn after<const N: usize>(texts: [String; N]) -> [(Digest, Digest); N] {
+        let (mut ledger, mut state) = (Ledger::new(Tier::Uid), State::default());
+        texts.map(|text| {
+            let text = text.as_bytes();
+            let source =
+                || Source { name: "x.yaml".into(), text: Ok(text.into()), extent: Extent::All };
+            let read = digests(&[source()]);
+            let (desired, _) = ledger.update(vec![source()]);
+            settle(&mut state, desired, &ledger, &read);
+            (state.digest, state.origins.values().next().unwrap().digest)
+        })
     }
 
-    /// Digest of all valid texts. It is equal on all machines with the same texts.
-    fn digest(&self) -> Digest {
-        let mut hash = Sha256::new();
-        for (file, digest) in &self.0 {
-            hash.update((file.len() as u64).to_le_bytes());
-            hash.update(file);
-            hash.update(digest.0);
-        }
-        Digest(hash.finalize().into())
+    #[test]
+    fn a_definition_that_changes_beside_a_broken_one_has_another_digest() {
+        let [first, second] = after(["one", "two"].map(|program| plugin("a", program) + BROKEN));
+        assert!(first.0 != second.0 && first.1 != second.1);
+        assert_ne!(first.1, Digest::default());
+        let [fresh] = after([plugin("a", "two") + BROKEN]);
+        assert_eq!(fresh, second);
+    }
+
+    #[test]
+    fn a_definition_that_breaks_keeps_its_digest() {
+        let [good, broken] = after([plugin("a", "one"), plugin("a", "[")]);
+        assert_eq!(good, broken);
     }
 }

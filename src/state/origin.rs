@@ -21,7 +21,7 @@ pub struct Origin {
     pub generation: u64,
     /// Time when it was read.
     pub loaded_at: SystemTime,
-    /// Digest of the file's text.
+    /// Digest of the file's text from which it was read.
     pub digest: Digest,
 }
 
