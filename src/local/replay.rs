@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde_json::Value;
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
@@ -77,6 +78,9 @@ pub(super) fn replay(
     file.flush()?;
     let about = format!("plugin {}, application {}", record.plugin, record.application);
     report.step("replaying", &format!("request {}: {about}", record.request_id));
+    if let Some(difference) = other_method(&record) {
+        report.warn(&difference);
+    }
     let parcel = Parcel {
         environment: environment(&record, options, report),
         application: record.application.clone(),
@@ -90,6 +94,20 @@ pub(super) fn replay(
     };
     let plugin = Some(options.plugin.clone().unwrap_or(record.plugin));
     Ok(Asked { plugin, parcel, file })
+}
+
+/// The difference if the failed request did not generate manifests.
+fn other_method(record: &Record) -> Option<String> {
+    let method = record.request.get("method").and_then(Value::as_str)?;
+    let verb = match method {
+        "match" => "match",
+        "parameters" => "params",
+        _ => return None,
+    };
+    Some(format!(
+        "the bundle is of a failed `{method}`, but manifests are generated now: to repeat it, \
+         unpack the repository with `tar xOf FILE archive | tar xz`, and run `cmp-supervisor {verb}`"
+    ))
 }
 
 fn no_archive(record: &Record) -> NotReplayed {
@@ -135,7 +153,22 @@ fn environment(record: &Record, options: &Application, report: &Report) -> Vec<(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_failed_request_that_generated_nothing_is_named() {
+        let text = |method| {
+            let record = Record { request: json!({ "method": method }), ..Record::default() };
+            other_method(&record)
+        };
+        for (method, verb) in [("match", "`cmp-supervisor match`"), ("parameters", "params`")] {
+            let text = text(method).unwrap();
+            assert!(text.contains(&format!("failed `{method}`")) && text.ends_with(verb), "{text}");
+        }
+        assert_eq!(text("generate"), None);
+    }
 
     #[test]
     fn the_remedy_without_an_archive_names_only_known_origins() {
