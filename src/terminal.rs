@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    fmt::Write as _,
     io::{self, ErrorKind, Write},
 };
 
@@ -31,6 +32,26 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     if text.contains(is_bad) { text.replace(is_bad, "\u{fffd}").into() } else { text.into() }
 }
 
+/// A JSON text with escapes for such characters. JSON has no others outside of strings than
+/// line breaks, so its values stay the same.
+#[must_use]
+pub fn printable_json(text: &str) -> Cow<'_, str> {
+    let is_bad = |c: char| is_unsafe(c) && !matches!(c, '\n' | '\t');
+    if !text.contains(is_bad) {
+        return text.into();
+    }
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_bad(character) {
+            // Writing to a String cannot fail.
+            let _ = write!(escaped, "\\u{:04x}", u32::from(character));
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped.into()
+}
+
 /// True for characters that control a terminal, line breaks and tabs among them.
 #[must_use]
 pub fn is_unsafe(character: char) -> bool {
@@ -51,5 +72,14 @@ mod tests {
         ] {
             assert_eq!(printable(text), expected);
         }
+    }
+
+    #[test]
+    fn json_has_escapes_and_keeps_its_values() {
+        let value = serde_json::json!({"a": "ü\u{9b}1m\u{7f}\u{202e}\u{1b}\n"});
+        let text = format!("{value:#}");
+        let printed = printable_json(&text);
+        assert!(printed.contains(r"ü\u009b1m\u007f\u202e\u001b\n"), "{printed}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&printed).unwrap(), value);
     }
 }

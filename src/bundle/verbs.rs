@@ -14,7 +14,10 @@ use super::{
     directory::{Directory, Stored},
     record::Record,
 };
-use crate::{config::TextFormat, terminal::printable};
+use crate::{
+    config::TextFormat,
+    terminal::{printable, printable_json},
+};
 
 /// A bundle cannot be shown.
 #[derive(Debug, Error)]
@@ -73,7 +76,8 @@ pub fn list(directory: &Directory, format: TextFormat) -> Result<String, BundleE
                 "requestId": stored.id, "bytes": stored.bytes, "unreadable": error.to_string(),
             }),
         });
-        return Ok(format!("{:#}\n", Value::from(rows.collect::<Vec<_>>())));
+        let rows = format!("{:#}\n", Value::from(rows.collect::<Vec<_>>()));
+        return Ok(printable_json(&rows).into_owned());
     }
     let mut table = format!(
         "{:<20} {:<25} {:<18} {:<16} APPLICATION\n",
@@ -104,8 +108,8 @@ pub fn show(directory: &Directory, id: &str) -> Result<String, BundleError> {
     let bundle = bundle.and_then(|file| Bundle::read(BufReader::new(file)));
     let bundle = bundle.map_err(|error| failed(&stored, error))?;
     // The record was read from JSON.
-    let mut text = serde_json::to_string_pretty(&bundle.record).unwrap_or_default();
-    text.push('\n');
+    let record = serde_json::to_string_pretty(&bundle.record).unwrap_or_default();
+    let mut text = format!("{}\n", printable_json(&record));
     for (name, content) in &bundle.outputs {
         let content = String::from_utf8_lossy(content);
         let content = printable(&content);

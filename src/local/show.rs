@@ -7,7 +7,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{LocalError, document::document, target::Claim};
-use crate::{config::OutputFormat, grpc::ClientError, plugin::Announcement, terminal};
+use crate::{
+    config::OutputFormat,
+    grpc::ClientError,
+    plugin::Announcement,
+    terminal::{self, printable_json},
+};
 
 /// The number, from 1, of the first manifest that is no Kubernetes object.
 pub(super) fn first_stranger(manifests: &[Bytes]) -> Option<usize> {
@@ -91,7 +96,9 @@ fn is_default(value: &Value) -> bool {
 pub(super) fn text(value: &impl Serialize, format: OutputFormat) -> Result<String, LocalError> {
     match format {
         OutputFormat::Yaml => serde_json::to_value(value).map(|value| document(&value)),
-        OutputFormat::Json => serde_json::to_string_pretty(value).map(|text| text + "\n"),
+        OutputFormat::Json => {
+            serde_json::to_string_pretty(value).map(|text| format!("{}\n", printable_json(&text)))
+        }
     }
     .map_err(|error| LocalError::Show(error.to_string()))
 }

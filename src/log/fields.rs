@@ -16,7 +16,11 @@ use tracing_subscriber::fmt::{
     time::{FormatTime, SystemTime},
 };
 
-use crate::{config::LogFormat, event, terminal::printable};
+use crate::{
+    config::LogFormat,
+    event,
+    terminal::{printable, printable_json},
+};
 
 /// Fields of a warning that an event repeats after its message, in this order.
 const SAID: [&str; 7] = ["check", "file", "path", "directory", "at", "reason", "error"];
@@ -55,7 +59,7 @@ impl LogFields {
         self.0.insert("level".to_owned(), level.into());
         self.0.insert("msg".to_owned(), message);
         self.0.insert("time".to_owned(), now().into());
-        format!("{}\n", Value::Object(self.0))
+        format!("{}\n", printable_json(&Value::Object(self.0).to_string()))
     }
 
     fn into_text(mut self, level: &str) -> String {
