@@ -15,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+use cmp_sandbox::OUTPUT_TARGET;
 use tracing::{
     Event, Level, Subscriber, info,
     level_filters::LevelFilter,
@@ -31,7 +32,7 @@ use tracing_subscriber::{
 
 use self::{
     fields::LogFields,
-    queue::{MAX_WAITING, Queue},
+    queue::{Author, MAX_WAITING, Queue},
 };
 use crate::{
     config::{LogFilter, LogFormat},
@@ -109,8 +110,9 @@ pub fn flush() -> bool {
 /// The line that tells of lines that were dropped.
 fn lost(format: LogFormat, lines: u64) -> String {
     let mib = MAX_WAITING >> 20;
-    let text =
-        format!("log lines were dropped: standard error is read too slowly, and {mib} MiB waited");
+    let text = format!(
+        "log lines were dropped, those of commands first: standard error is read too slowly, and at most {mib} MiB may wait"
+    );
     LogFields::of(&text).with("lines", lines).into_line(format, "warning")
 }
 
@@ -169,7 +171,11 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for LogLayer {
         event.record(&mut fields);
         let metadata = event.metadata();
         match self.sink {
-            Sink::Log(format) => LINES.push(&fields.into_line(format, word(*metadata.level()))),
+            Sink::Log(format) => {
+                let is_output = metadata.target() == OUTPUT_TARGET;
+                let author = if is_output { Author::Command } else { Author::Supervisor };
+                LINES.push(&fields.into_line(format, word(*metadata.level())), author);
+            }
             Sink::Events => {
                 if let Some(event) = fields.into_event(*metadata.level(), metadata.target()) {
                     event::tell(|| event);

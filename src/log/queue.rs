@@ -11,6 +11,20 @@ use std::{
 /// Most bytes that wait. Further lines are dropped and counted.
 pub(super) const MAX_WAITING: usize = 1024 * 1024;
 
+/// Most bytes that wait when a line of a command is added. The rest is for the supervisor's
+/// own lines: otherwise a command that writes much would make those of other requests be
+/// dropped.
+const MAX_WAITING_OUTPUT: usize = MAX_WAITING / 2;
+
+/// The author of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Author {
+    /// The supervisor.
+    Supervisor,
+    /// A request's command.
+    Command,
+}
+
 /// The lines, and the thread's progress.
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -47,9 +61,13 @@ impl Queue {
     }
 
     /// Adds a line.
-    pub(super) fn push(&self, line: &str) {
+    pub(super) fn push(&self, line: &str, author: Author) {
+        let most = match author {
+            Author::Supervisor => MAX_WAITING,
+            Author::Command => MAX_WAITING_OUTPUT,
+        };
         let mut waiting = self.waiting();
-        if waiting.text.len() + line.len() > MAX_WAITING {
+        if waiting.text.len() + line.len() > most {
             waiting.dropped += 1;
         } else {
             waiting.text.push_str(line);
@@ -95,16 +113,28 @@ mod tests {
         let (queue, mut log) = (Queue::new(), Vec::new());
         let line = format!("{}\n", "x".repeat(1023));
         for _ in 0..1030 {
-            queue.push(&line);
+            queue.push(&line, Author::Supervisor);
         }
         assert!(!queue.flush(Duration::from_millis(1)));
         queue.write_next(&mut log, &|dropped| format!("{dropped} dropped\n"));
         assert_eq!(log.len(), MAX_WAITING + "6 dropped\n".len());
         assert!(log.ends_with(b"x\n6 dropped\n"));
-        queue.push("next\n");
+        queue.push("next\n", Author::Supervisor);
         log.clear();
         queue.write_next(&mut log, &|dropped| format!("{dropped} dropped\n"));
         assert_eq!(log, b"next\n");
         assert!(queue.flush(Duration::ZERO));
+    }
+    #[test]
+    fn lines_of_commands_leave_room_for_those_of_the_supervisor() {
+        let (queue, mut log) = (Queue::new(), Vec::new());
+        for _ in 0..2 * MAX_WAITING_OUTPUT {
+            queue.push("c\n", Author::Command);
+        }
+        queue.push("s\n", Author::Supervisor);
+        queue.push("c\n", Author::Command);
+        queue.write_next(&mut log, &|_| String::new());
+        assert_eq!(log.len(), MAX_WAITING_OUTPUT + "s\n".len());
+        assert!(log.ends_with(b"c\ns\n"));
     }
 }
