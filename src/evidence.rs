@@ -96,9 +96,10 @@ impl Evidence {
         environment: &[Bytes],
         redactor: &Redactor,
     ) {
+        // Words of a path may be values of variables, too, and the repository has them anyway.
         let text = |bytes: &[u8]| {
             let bytes = bytes.get(..bytes.len().min(MAX_TEXT)).unwrap_or_default();
-            redactor.text(&String::from_utf8_lossy(bytes))
+            Redactor::default().text(&String::from_utf8_lossy(bytes))
         };
         let (variables, hidden) = variables(environment, redactor);
         self.asked =
@@ -141,5 +142,13 @@ mod tests {
         evidence.identify(asked, &variables.map(Bytes::from), &Redactor::default());
         assert_eq!(evidence.redactor.text("good-morning web-frontend"), "*** web-frontend");
         assert_eq!(evidence.asked.directory, "https://***@host/x");
+    }
+
+    #[test]
+    fn the_directory_can_be_found_again() {
+        let mut evidence = Evidence::new(&Copies::default());
+        let redactor = Redactor::default().with([&b"SECRET_STORE=production"[..]]);
+        evidence.identify((b"apps/production", b""), &[], &redactor);
+        assert_eq!(evidence.asked.directory, "apps/production");
     }
 }
