@@ -67,18 +67,31 @@ impl ContainerMemory {
 
     /// Bytes that can be freed at once.
     fn freeable(&self) -> u64 {
-        fs::read_to_string(&self.table).map_or(0, |table| freeable(&table))
+        fs::read_to_string(&self.table).map_or(0, |table| pages(&table) + objects(&table))
+    }
+
+    /// Bytes without pages of files on disks. Objects of files in memory are among those that
+    /// the kernel calls freeable.
+    fn without_pages(&self) -> Option<u64> {
+        let pages = fs::read_to_string(&self.table).map_or(0, |table| pages(&table));
+        Some(self.used()?.saturating_sub(pages))
     }
 }
 
-/// Version 1 has each name twice: with `total_`, groups below are included.
-fn freeable(table: &str) -> u64 {
-    let amount = |name: &str| {
-        let mut lines = table.lines().filter_map(|line| line.split_once(' '));
-        lines.find(|(other, _)| *other == name)?.1.trim().parse::<u64>().ok()
-    };
-    let pages = FREEABLE.iter().filter_map(|[new, old]| amount(old).or_else(|| amount(new)));
-    pages.chain(amount(SLAB)).sum()
+/// Pages of files that can be freed. Version 1 has each name twice: with `total_`, groups
+/// below are included.
+fn pages(table: &str) -> u64 {
+    FREEABLE.iter().filter_map(|[new, old]| amount(table, old).or_else(|| amount(table, new))).sum()
+}
+
+/// Objects of the kernel that can be freed.
+fn objects(table: &str) -> u64 {
+    amount(table, SLAB).unwrap_or_default()
+}
+
+fn amount(table: &str, name: &str) -> Option<u64> {
+    let mut lines = table.lines().filter_map(|line| line.split_once(' '));
+    lines.find(|(other, _)| *other == name)?.1.trim().parse().ok()
 }
 
 /// The state of the container's memory.
@@ -158,6 +171,11 @@ impl Pressure {
         let is_full = self.level == Level::Full && self.pause.is_none_or(|pause| pause <= now);
         self.full = is_full.then(|| self.full.unwrap_or(now));
         self.level
+    }
+
+    /// Memory that the container uses, without pages of files on disks; `None` if nobody knows.
+    pub(super) fn used(&self) -> Option<u64> {
+        self.memory.as_ref().and_then(ContainerMemory::without_pages)
     }
 
     /// Returns true if the container uses much more than at the last pass.
@@ -248,10 +266,10 @@ mod tests {
     #[test]
     fn memory_that_can_be_freed_is_read_in_both_versions() {
         let new = "anon 1\ninactive_file 2\nactive_file 4\nslab_reclaimable 8\nshmem 16\n";
-        assert_eq!(freeable(new), 14);
+        assert_eq!((pages(new), objects(new)), (6, 8));
         let old = "cache 1\ninactive_file 2\nactive_file 4\ntotal_inactive_file 32\n\
                    total_active_file 64\ntotal_shmem 128\n";
-        assert_eq!(freeable(old), 96);
+        assert_eq!((pages(old), objects(old)), (96, 0));
     }
 
     /// A container whose usage is in a file, 100 at first.

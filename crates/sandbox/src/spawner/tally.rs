@@ -162,6 +162,11 @@ impl Tally {
         counted.saturating_sub(files)
     }
 
+    /// Memory that no process shows. The container's usage may lack it.
+    pub(super) fn hidden_memory(&self) -> u64 {
+        self.sockets.saturating_add(self.gauge.memory.saturating_sub(self.gauge.plain))
+    }
+
     /// Processes and threads in the last pass.
     pub(super) fn processes(&self) -> u64 {
         self.row.map_or(0, |row| row.processes)
@@ -250,6 +255,7 @@ mod tests {
         // Processes show 100 MiB, of which 40 are shared, and 5 are hidden.
         let gauge = Gauge { plain: 100 * MIB, memory: 65 * MIB, ..Gauge::default() };
         tally.measured(gauge);
+        assert_eq!(tally.hidden_memory(), 0, "less than what is shared");
         assert_eq!(tally.memory(), 65 * MIB + THREAD);
         tally.surveyed(Some(&row(110 * MIB, 0, 1)), TICK);
         assert_eq!(tally.memory(), 75 * MIB + THREAD);
@@ -276,8 +282,9 @@ mod tests {
         let mut tally = Tally::default();
         tally.surveyed(Some(&Row { sockets: Some(MIB), ..row(MIB, 0, 1) }), TICK);
         tally.measured(Gauge { plain: MIB, memory: 3 * MIB, ..Gauge::default() });
+        assert_eq!(tally.hidden_memory(), 3 * MIB, "2 are not of sockets");
         tally.surveyed(None, TICK);
-        assert_eq!(tally.memory(), 0);
+        assert_eq!((tally.memory(), tally.hidden_memory()), (0, 0));
     }
 
     #[test]

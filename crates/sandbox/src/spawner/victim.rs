@@ -16,13 +16,27 @@ pub(super) struct Victim {
     pub(super) used: u64,
 }
 
+/// The container, as its own numbers tell.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Container<U> {
+    /// It is almost full.
+    pub(super) is_full: bool,
+    /// Reads the most that all requests may use together; `None` if nobody knows.
+    pub(super) used: U,
+}
+
 /// The request with the largest part, if all requests together exceed a limit, or if the
 /// container is almost full, for example of what the supervisor itself has.
+///
+/// Until a request is measured, pages count for each process that shares them, as those of a
+/// program and the processes that it forks. But they use no more than the container. What
+/// files in memory take is estimated, and comes in addition.
 pub(super) fn of_totals(
     limits: &TotalLimits,
     requests: &[LeaseUsage],
-    is_full: bool,
+    container: Container<impl FnOnce() -> Option<u64>>,
 ) -> Option<Victim> {
+    let Container { is_full, used } = container;
     let files = |usage: &LeaseUsage| if limits.volume_is_memory { usage.file_memory } else { 0 };
     let memory = |usage: &LeaseUsage| usage.memory.saturating_add(files(usage));
     let processes = |usage: &LeaseUsage| usage.processes;
@@ -30,7 +44,14 @@ pub(super) fn of_totals(
         let largest = largest(is_full.then_some(0), ExceededLimit::Container, requests, memory)?;
         Some(Victim { limit: limits.memory.unwrap_or_default(), ..largest })
     };
+    let is_used = |victim: Victim| {
+        let of_files = requests.iter().map(files).fold(0, u64::saturating_add);
+        let most = used().map_or(u64::MAX, |used| used.saturating_add(of_files));
+        let used = victim.used.min(most);
+        (most > victim.limit).then_some(Victim { used, ..victim })
+    };
     largest(limits.memory, ExceededLimit::TotalMemory, requests, memory)
+        .and_then(is_used)
         .or_else(of_container)
         .or_else(|| largest(limits.processes, ExceededLimit::TotalProcesses, requests, processes))
         .or_else(|| largest(limits.disk, ExceededLimit::TotalDisk, requests, |usage| usage.disk))
@@ -116,8 +137,13 @@ mod tests {
         [usage(1, 60, 0, 3), usage(2, 40, 30, 5)]
     }
 
+    /// A container of which nobody knows how much it uses.
+    fn unknown(is_full: bool) -> Container<impl FnOnce() -> Option<u64>> {
+        Container { is_full, used: || None }
+    }
+
     fn of(limits: TotalLimits) -> Option<(u64, ExceededLimit, u64)> {
-        of_totals(&limits, &requests(), false)
+        of_totals(&limits, &requests(), unknown(false))
             .map(|victim| (victim.lease, victim.exceeded, victim.used))
     }
 
@@ -134,12 +160,29 @@ mod tests {
         assert_eq!(of(disk(30)), None);
         assert_eq!(of(disk(29)), Some((2, ExceededLimit::TotalDisk, 30)));
         assert_eq!(of(TotalLimits::default()), None);
-        let full = of_totals(&memory(1000), &requests(), true).unwrap();
+        let full = of_totals(&memory(1000), &requests(), unknown(true)).unwrap();
         assert_eq!((full.lease, full.limit, full.used), (1, 1000, 60));
         assert_eq!(full.exceeded, ExceededLimit::Container);
-        let over = of_totals(&memory(99), &requests(), true).unwrap();
+        let over = of_totals(&memory(99), &requests(), unknown(true)).unwrap();
         assert_eq!(over.exceeded, ExceededLimit::TotalMemory);
-        assert_eq!(of_totals(&memory(1000), &[], true), None);
+        assert_eq!(of_totals(&memory(1000), &[], unknown(true)), None);
+    }
+
+    #[test]
+    fn pages_that_processes_share_end_no_request() {
+        let limits = TotalLimits { memory: Some(50), ..TotalLimits::default() };
+        let victim = |is_full, used| {
+            let container = Container { is_full, used: || Some(used) };
+            of_totals(&limits, &requests(), container).map(|victim| (victim.exceeded, victim.used))
+        };
+        assert_eq!(victim(false, 50), None);
+        assert_eq!(victim(false, 51), Some((ExceededLimit::TotalMemory, 51)), "no more than all");
+        assert_eq!(victim(false, 70), Some((ExceededLimit::TotalMemory, 60)));
+        assert_eq!(victim(true, 50), Some((ExceededLimit::Container, 60)));
+        let limits = TotalLimits { volume_is_memory: true, ..limits };
+        let container = Container { is_full: false, used: || Some(21) };
+        let victim = of_totals(&limits, &requests(), container);
+        assert_eq!(victim.map(|victim| (victim.lease, victim.used)), Some((2, 51)), "30 of files");
     }
 
     #[test]
@@ -148,7 +191,7 @@ mod tests {
         let all = [&requests()[..], &[empty]].concat();
         let largest = |volume_is_memory| {
             let limits = TotalLimits { volume_is_memory, ..TotalLimits::default() };
-            of_totals(&limits, &all, true).map(|victim| (victim.lease, victim.used))
+            of_totals(&limits, &all, unknown(true)).map(|victim| (victim.lease, victim.used))
         };
         assert_eq!([largest(false), largest(true)], [Some((1, 60)), Some((3, 71))]);
     }

@@ -7,7 +7,7 @@ use crate::{
     spawner::{
         census::Survey,
         pressure::Level,
-        victim::{self, Victim},
+        victim::{self, Container, Victim},
     },
     wire::{exceeded::LimitExceeded, message::SpawnerEvent, usage::LeaseUsage},
 };
@@ -29,8 +29,13 @@ impl Leases {
     pub(super) fn end_largest(&mut self, now: Instant) {
         let usages: Vec<LeaseUsage> =
             self.active().map(|lease| lease.tally.usage(lease.id)).collect();
-        let is_full = self.pressure.is_full();
-        let Some(victim) = victim::of_totals(&self.total, &usages, is_full) else { return };
+        let hidden = || self.active().map(|lease| lease.tally.hidden_memory());
+        let container = Container {
+            is_full: self.pressure.is_full(),
+            used: || Some(hidden().fold(self.pressure.used()?, u64::saturating_add)),
+        };
+        let is_full = container.is_full;
+        let Some(victim) = victim::of_totals(&self.total, &usages, container) else { return };
         if is_full {
             self.pressure.relieve(now);
         }
