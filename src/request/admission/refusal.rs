@@ -46,6 +46,8 @@ pub enum Obstacle {
         running: usize,
         /// Bytes that they count for.
         charged: u64,
+        /// Bytes for plugins that run none.
+        kept: u64,
         /// Bytes for all requests.
         budget: u64,
         /// The limit that it comes from.
@@ -57,6 +59,8 @@ pub enum Obstacle {
         running: usize,
         /// Processes that they count for.
         charged: u64,
+        /// Processes for plugins that run none.
+        kept: u64,
         /// Processes for all requests.
         budget: u64,
         /// The limit that it comes from.
@@ -126,20 +130,30 @@ impl fmt::Display for Obstacle {
                  run none",
                 plural(*limit, "request"),
             ),
-            Self::Memory { running, charged, budget, .. } => write!(
+            Self::Memory { running, charged, kept, budget, .. } => write!(
                 formatter,
-                "the limit is {} of memory for all requests, and {} for {}",
+                "the limit is {} of memory for all requests, and {} for {}{}",
                 mebibytes(*budget),
                 counted(*running),
                 mebibytes(*charged),
+                reserved(*kept, mebibytes),
             ),
-            Self::Processes { running, charged, budget, .. } => write!(
+            Self::Processes { running, charged, kept, budget, .. } => write!(
                 formatter,
-                "the limit is {budget} processes of all requests, and {} for {charged}",
+                "the limit is {budget} processes of all requests, and {} for {charged}{}",
                 counted(*running),
+                reserved(*kept, |processes| processes.to_string()),
             ),
         }
     }
+}
+
+/// The part that is left to other plugins, if there is one.
+fn reserved(kept: u64, show: impl Fn(u64) -> String) -> String {
+    if kept == 0 {
+        return String::new();
+    }
+    format!("; {} more are reserved for plugins that run none", show(kept))
 }
 
 /// Bytes in a sentence, in whole mebibytes: the charge is an estimate.
@@ -178,6 +192,7 @@ mod tests {
         let memory = Obstacle::Memory {
             running: 25,
             charged: 837_000_000,
+            kept: 0,
             budget: 896 << 20,
             origin: origin.clone(),
         };
@@ -189,10 +204,12 @@ mod tests {
             memory.to_string(),
             "the limit is 896Mi of memory for all requests, and 25 running requests count for 798Mi"
         );
-        let processes = Obstacle::Processes { running: 1, charged: 140, budget: 144, origin };
+        let processes =
+            Obstacle::Processes { running: 1, charged: 100, kept: 32, budget: 144, origin };
         assert_eq!(
             processes.to_string(),
-            "the limit is 144 processes of all requests, and 1 running request counts for 140"
+            "the limit is 144 processes of all requests, and 1 running request counts for 100; \
+             32 more are reserved for plugins that run none"
         );
     }
 }

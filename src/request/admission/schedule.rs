@@ -4,7 +4,7 @@
 //! that has waited longest for its turn. Within a plugin, arrival decides. A
 //! request is admitted if a place is free and its charge fits beside all others.
 //! For the first one of a plugin, it is enough that it fits beside what the others
-//! really use: the room that they have to grow must not keep a plugin out.
+//! really use, and what was measured leaves room for it: no plugin keeps another out.
 
 #[cfg(test)]
 mod tests;
@@ -226,23 +226,25 @@ impl<W> Schedule<W> {
         if own == 0 && self.fits_now(class, plugin) {
             return None;
         }
-        let reserve = Self::floor(class).times(reserved as u64);
-        self.shortage(class, queue.charged.plus(self.expected(class, plugin)).plus(reserve))
+        self.shortage(class, self.expected(class, plugin), reserved)
     }
 
-    /// The part of a class's budget that is smaller than needed.
-    fn shortage(&self, class: Class, needed: Charge) -> Option<Obstacle> {
+    /// The part of a class's budget that does not suffice for what is `wanted`, and for those
+    /// that have a place `reserved`.
+    fn shortage(&self, class: Class, wanted: Charge, reserved: usize) -> Option<Obstacle> {
         let (queue, room, origins) = (self.queue(class), self.room(class), &self.capacity.origins);
         let running = queue.running;
+        let kept = Self::floor(class).times(reserved as u64);
+        let needed = queue.charged.plus(wanted).plus(kept);
         if needed.memory > room.memory {
             let (charged, budget) = (queue.charged.memory, room.memory);
-            let origin = origins.memory.clone();
-            return Some(Obstacle::Memory { running, charged, budget, origin });
+            let (origin, kept) = (origins.memory.clone(), kept.memory);
+            return Some(Obstacle::Memory { running, charged, kept, budget, origin });
         }
         let (charged, budget) = (queue.charged.processes, room.processes);
         (needed.processes > budget).then(|| {
-            let origin = origins.processes.clone();
-            Obstacle::Processes { running, charged, budget, origin }
+            let (origin, kept) = (origins.processes.clone(), kept.processes);
+            Obstacle::Processes { running, charged, kept, budget, origin }
         })
     }
 
@@ -321,10 +323,16 @@ impl<W> Schedule<W> {
         idle.take(most).count()
     }
 
-    /// Returns true if a request fits beside what all others use now.
+    /// Returns true if a request fits beside what all others use now. What was measured leaves
+    /// room for it, except in a small budget: if all use too much, the largest one is ended.
     fn fits_now(&self, class: Class, plugin: &PluginName) -> bool {
-        let used = self.running.values().fold(Charge::NONE, |sum, other| sum.plus(other.usage));
-        let (needed, total) = (used.plus(self.expected(class, plugin)), self.capacity.total);
+        let (total, wanted) = (self.capacity.total, self.expected(class, plugin));
+        let used = |is_measured: bool| {
+            let of = self.running.values().filter(|of| (of.peak != Charge::NONE) == is_measured);
+            of.fold(Charge::NONE, |sum, of| sum.plus(of.usage))
+        };
+        let most = total.minus(wanted).max(total.part(2));
+        let needed = used(true).min(most).plus(used(false)).plus(wanted);
         needed.memory <= total.memory && needed.processes <= total.processes
     }
 
