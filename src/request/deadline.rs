@@ -20,6 +20,9 @@ const ANSWER_BUFFER: Duration = Duration::from_millis(100);
 const STOPS: Duration = Duration::from_millis(200);
 const MAX_STOPS_DIVISOR: u32 = 50;
 
+/// The least time that counts as granted.
+const LEAST_GRANTED: Duration = Duration::from_millis(1);
+
 /// Rate in bytes per second at which the rest of archives is expected to arrive
 /// while their requests end. The machine is usually busy then.
 const DRAIN_RATE: u64 = 8 << 20;
@@ -156,11 +159,12 @@ impl Deadline {
         self.limit_of(Clock::Client).is_some_and(|limit| limit.at <= now)
     }
 
-    /// The share of the granted time that is used up, if there is a limit.
+    /// The share of the granted time that is used up, if there is a limit. A client whose
+    /// deadline passes as it calls grants no time, and must not outweigh all others in a sum.
     #[must_use]
     pub fn used(&self) -> Option<f64> {
-        let limit = self.earliest()?;
-        Some(self.elapsed().as_secs_f64() / limit.granted.as_secs_f64().max(f64::EPSILON))
+        let granted = self.earliest()?.granted.max(LEAST_GRANTED);
+        Some(self.elapsed().as_secs_f64() / granted.as_secs_f64())
     }
 
     /// Waits for `work`, but not beyond the deadline.
@@ -260,6 +264,15 @@ mod tests {
     fn without_a_limit_there_is_no_deadline() {
         assert_eq!(Deadline::new(None, None).instant(), None);
         assert_eq!(Deadline::new(Some(Duration::MAX), None).instant(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_grants_no_time_does_not_outweigh_others() {
+        for granted in [Duration::ZERO, Duration::from_nanos(1)] {
+            let deadline = Deadline::new(Some(granted), None);
+            tokio::time::advance(Duration::from_millis(3)).await;
+            assert_eq!(deadline.used(), Some(3.0));
+        }
     }
 
     #[tokio::test(start_paused = true)]
