@@ -38,6 +38,7 @@ pub(super) fn of_totals(
 ) -> Option<Victim> {
     let Container { is_full, used } = container;
     let files = |usage: &LeaseUsage| if limits.volume_is_memory { usage.file_memory } else { 0 };
+    let disk = |usage: &LeaseUsage| usage.disk.max(files(usage));
     let memory = |usage: &LeaseUsage| usage.memory.saturating_add(files(usage));
     let processes = |usage: &LeaseUsage| usage.processes;
     let of_container = || {
@@ -54,7 +55,7 @@ pub(super) fn of_totals(
         .and_then(is_used)
         .or_else(of_container)
         .or_else(|| largest(limits.processes, ExceededLimit::TotalProcesses, requests, processes))
-        .or_else(|| largest(limits.disk, ExceededLimit::TotalDisk, requests, |usage| usage.disk))
+        .or_else(|| largest(limits.disk, ExceededLimit::TotalDisk, requests, disk))
 }
 
 /// Fewer processes of a request are never the reason why the kernel refuses one.
@@ -194,6 +195,22 @@ mod tests {
             of_totals(&limits, &all, unknown(true)).map(|victim| (victim.lease, victim.used))
         };
         assert_eq!([largest(false), largest(true)], [Some((1, 60)), Some((3, 71))]);
+    }
+
+    #[test]
+    fn empty_files_take_space_of_a_volume_in_memory() {
+        let empty = LeaseUsage { lease: 3, file_memory: 71, ..LeaseUsage::default() };
+        let all = [&requests()[..], &[empty]].concat();
+        let largest = |volume_is_memory| {
+            let limits =
+                TotalLimits { disk: Some(100), volume_is_memory, ..TotalLimits::default() };
+            let victim = of_totals(&limits, &all, unknown(false))?;
+            Some((victim.lease, victim.exceeded, victim.used))
+        };
+        assert_eq!(
+            [largest(false), largest(true)],
+            [None, Some((3, ExceededLimit::TotalDisk, 71))]
+        );
     }
 
     #[test]
