@@ -27,6 +27,8 @@ pub(super) struct Tally {
     gauge: Gauge,
     /// Growth of the work volume since then.
     growth: Volume,
+    /// Memory of the container at the last pass; `None` if nobody knows.
+    container: Option<u64>,
     /// Numbers of the request's cgroup, if it has one.
     counted: Option<Counted>,
     /// They include its files on the work volume.
@@ -60,6 +62,12 @@ pub(super) struct Progress {
 }
 
 impl Tally {
+    /// Tells what the container uses: no request has more, however many of its processes
+    /// show the same pages.
+    pub(super) fn within(&mut self, container: Option<u64>) {
+        self.container = container;
+    }
+
     /// Adds a pass; `row` is `None` if the request has no process. `tick` is the
     /// unit of CPU time.
     pub(super) fn surveyed(&mut self, row: Option<&Row>, tick: Duration) -> Progress {
@@ -145,7 +153,9 @@ impl Tally {
         }
         let Some(row) = &self.row else { return self.gauge.memory };
         let plain = plain(row).saturating_add(self.sockets);
-        plain.saturating_add(self.gauge.memory).saturating_sub(self.gauge.plain)
+        let most = self.container.map(|used| used.saturating_add(self.hidden_memory()));
+        let shown = plain.saturating_add(self.gauge.memory).saturating_sub(self.gauge.plain);
+        shown.min(most.unwrap_or(u64::MAX))
     }
 
     /// Memory that its files take if they are in memory. The estimate for what is not in
@@ -261,6 +271,18 @@ mod tests {
         assert_eq!(tally.memory(), 75 * MIB + THREAD);
         tally.surveyed(None, TICK);
         assert_eq!((tally.memory(), tally.usage(1).peak_memory), (0, 100 * MIB + THREAD));
+    }
+
+    #[test]
+    fn a_request_has_no_more_memory_than_the_container() {
+        let mut tally = Tally::default();
+        tally.within(Some(90 * MIB));
+        tally.surveyed(Some(&Row { sockets: Some(MIB), ..row(600 * MIB, 0, 1) }), TICK);
+        assert_eq!(tally.memory(), 91 * MIB);
+        tally.measured(Gauge { plain: 600 * MIB, memory: 70 * MIB, ..Gauge::default() });
+        assert_eq!(tally.memory(), 71 * MIB + THREAD);
+        let LeaseUsage { peak_memory, .. } = tally.usage(1);
+        assert_eq!(peak_memory, 91 * MIB);
     }
 
     #[test]

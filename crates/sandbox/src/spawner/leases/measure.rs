@@ -57,7 +57,7 @@ impl Leases {
         let elapsed = self.passes.elapsed(now);
         let has_grown = self.pressure.has_grown();
         let (tick, growth) = (self.passes.tick(), self.passes.volume_since(survey));
-        let has_files = self.total.volume_is_memory;
+        let (has_files, container) = (self.total.volume_is_memory, self.pressure.used());
         let mut is_busy = false;
         let mut is_watching = false;
         for slot in 0..self.slots.len() {
@@ -73,6 +73,7 @@ impl Leases {
                     .keys()
                     .filter_map(|pid| survey.rows.get(&pid.as_raw().unsigned_abs()))),
             };
+            tally.within(container);
             let progress = if survey.is_complete {
                 tally.surveyed(row.as_ref(), tick)
             } else {
