@@ -4,7 +4,55 @@ use std::io::Write;
 
 use nix::sys::signal::Signal;
 
-use crate::container::Container;
+use crate::{container::Container, plugin::Plugin, running::PATIENCE};
+
+/// A program of 60 MiB, which its twelve children show too.
+const FORKS: &str = "
+import os, time
+held = bytearray(60 << 20)
+for n in range(12):
+  if os.fork() == 0: time.sleep(2); os._exit(0)
+for n in range(12): os.wait()
+";
+
+/// Half of the memory of all requests in a process, and nearly half in files.
+const NEARLY_ALL: &str = "
+import time
+held = bytearray(120 << 20)
+for n in range(12): open(str(n), \"wb\").write(b\"x\" * (10 << 20))
+time.sleep(1000)
+";
+
+/// A container in which all requests together have 288 MiB, files included.
+fn small() -> Container {
+    Container::new().memory("512Mi").volume_in_memory("288Mi")
+}
+
+fn python(name: &str, program: &str) -> Plugin {
+    Plugin::new(name, &format!("python3 -c '{program}'; echo '{{a: 1}}'"))
+}
+
+#[test]
+fn processes_that_share_their_memory_end_no_request() {
+    let Some(pod) = small().start(&[python("forks", FORKS)], &[]) else { return };
+    let answer = pod.request("forks").timeout(PATIENCE).generate();
+    assert!(answer.is_ok(), "{answer:?}\n{}", pod.log());
+    pod.assert_baseline();
+}
+
+#[test]
+fn a_request_that_uses_nearly_everything_keeps_no_other_plugin_out() {
+    let Some(pod) = small().start(&[python("large", NEARLY_ALL)], &[]) else { return };
+    let large = pod.request("large").start();
+    pod.until("its memory and files", |pod| pod.groups().memory() > 240 << 20);
+    for _ in 0..20 {
+        let answer = pod.request("victim").timeout(PATIENCE).generate();
+        assert!(answer.is_ok(), "{answer:?}\n{}", pod.log());
+    }
+    assert!(!large.has_ended(), "{:?}", large.wait());
+    large.vanish();
+    pod.assert_baseline();
+}
 
 /// The kernel kills a process that takes all memory, and the test kills the worker:
 /// the kernel tells how many it has killed, but not which.
