@@ -41,6 +41,10 @@ const FREEABLE: [[&str; 2]; 2] =
     [["inactive_file", "total_inactive_file"], ["active_file", "total_active_file"]];
 const SLAB: &str = "slab_reclaimable";
 
+/// Pages of files, and those of them in memory.
+const CACHE: [&str; 2] = ["file", "total_cache"];
+const SHMEM: [&str; 2] = ["shmem", "total_shmem"];
+
 /// Longest text of a number.
 const DIGITS: usize = 24;
 
@@ -67,31 +71,35 @@ impl ContainerMemory {
 
     /// Bytes that can be freed at once.
     fn freeable(&self) -> u64 {
-        fs::read_to_string(&self.table).map_or(0, |table| pages(&table) + objects(&table))
+        fs::read_to_string(&self.table).map_or(0, |table| freeable(&table))
     }
 
-    /// Bytes without pages of files on disks. Objects of files in memory are among those that
-    /// the kernel calls freeable.
-    fn without_pages(&self) -> Option<u64> {
-        let pages = fs::read_to_string(&self.table).map_or(0, |table| pages(&table));
-        Some(self.used()?.saturating_sub(pages))
+    /// Bytes without pages of files on disks.
+    fn without_disks(&self) -> Option<u64> {
+        let pages = fs::read_to_string(&self.table).ok().and_then(|table| of_disks(&table));
+        Some(self.used()?.saturating_sub(pages.unwrap_or_default()))
     }
 }
 
-/// Pages of files that can be freed. Version 1 has each name twice: with `total_`, groups
-/// below are included.
-fn pages(table: &str) -> u64 {
-    FREEABLE.iter().filter_map(|[new, old]| amount(table, old).or_else(|| amount(table, new))).sum()
+fn freeable(table: &str) -> u64 {
+    let pages = FREEABLE.iter().filter_map(|names| amount(table, names));
+    pages.chain(amount(table, &[SLAB])).sum()
 }
 
-/// Objects of the kernel that can be freed.
-fn objects(table: &str) -> u64 {
-    amount(table, SLAB).unwrap_or_default()
+/// Pages of files on disks. Those that can be freed are no measure: memory that a process gave
+/// back with `MADV_FREE`, and uses again, is among them.
+fn of_disks(table: &str) -> Option<u64> {
+    Some(amount(table, &CACHE)?.saturating_sub(amount(table, &SHMEM)?))
 }
 
-fn amount(table: &str, name: &str) -> Option<u64> {
-    let mut lines = table.lines().filter_map(|line| line.split_once(' '));
-    lines.find(|(other, _)| *other == name)?.1.trim().parse().ok()
+/// The amount with the last of these names that the table has. Version 1 has each name twice:
+/// with `total_`, groups below are included.
+fn amount(table: &str, names: &[&str]) -> Option<u64> {
+    let of = |name: &str| {
+        let mut lines = table.lines().filter_map(|line| line.split_once(' '));
+        lines.find(|(other, _)| *other == name)?.1.trim().parse::<u64>().ok()
+    };
+    names.iter().rev().find_map(|name| of(name))
 }
 
 /// The state of the container's memory.
@@ -175,7 +183,7 @@ impl Pressure {
 
     /// Memory that the container uses, without pages of files on disks; `None` if nobody knows.
     pub(super) fn used(&self) -> Option<u64> {
-        self.memory.as_ref().and_then(ContainerMemory::without_pages)
+        self.memory.as_ref().and_then(ContainerMemory::without_disks)
     }
 
     /// Returns true if the container uses much more than at the last pass.
@@ -266,10 +274,19 @@ mod tests {
     #[test]
     fn memory_that_can_be_freed_is_read_in_both_versions() {
         let new = "anon 1\ninactive_file 2\nactive_file 4\nslab_reclaimable 8\nshmem 16\n";
-        assert_eq!((pages(new), objects(new)), (6, 8));
+        assert_eq!(freeable(new), 14);
         let old = "cache 1\ninactive_file 2\nactive_file 4\ntotal_inactive_file 32\n\
                    total_active_file 64\ntotal_shmem 128\n";
-        assert_eq!((pages(old), objects(old)), (96, 0));
+        assert_eq!(freeable(old), 96);
+    }
+
+    #[test]
+    fn memory_that_was_given_back_and_is_used_again_is_no_page_of_a_disk() {
+        let new = "anon 64\nfile 24\nshmem 16\ninactive_file 68\n";
+        assert_eq!(of_disks(new), Some(8));
+        let old = "cache 1\nshmem 1\ntotal_cache 24\ntotal_shmem 16\ntotal_inactive_file 68\n";
+        assert_eq!(of_disks(old), Some(8));
+        assert_eq!(of_disks("cache 1\ntotal_cache 24\n"), None);
     }
 
     /// A container whose usage is in a file, 100 at first.

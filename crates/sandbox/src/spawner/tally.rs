@@ -153,7 +153,7 @@ impl Tally {
         }
         let Some(row) = &self.row else { return self.gauge.memory };
         let plain = plain(row).saturating_add(self.sockets);
-        let most = self.container.map(|used| used.saturating_add(self.hidden_memory()));
+        let most = self.container.map(|used| used.saturating_add(self.sockets));
         let shown = plain.saturating_add(self.gauge.memory).saturating_sub(self.gauge.plain);
         shown.min(most.unwrap_or(u64::MAX))
     }
@@ -170,11 +170,6 @@ impl Tally {
     fn without_files(&self, counted: u64) -> u64 {
         let files = if self.has_files { self.file_memory() } else { 0 };
         counted.saturating_sub(files)
-    }
-
-    /// Memory that no process shows. The container's usage may lack it.
-    pub(super) fn hidden_memory(&self) -> u64 {
-        self.sockets.saturating_add(self.gauge.memory.saturating_sub(self.gauge.plain))
     }
 
     /// Processes and threads in the last pass.
@@ -265,7 +260,6 @@ mod tests {
         // Processes show 100 MiB, of which 40 are shared, and 5 are hidden.
         let gauge = Gauge { plain: 100 * MIB, memory: 65 * MIB, ..Gauge::default() };
         tally.measured(gauge);
-        assert_eq!(tally.hidden_memory(), 0, "less than what is shared");
         assert_eq!(tally.memory(), 65 * MIB + THREAD);
         tally.surveyed(Some(&row(110 * MIB, 0, 1)), TICK);
         assert_eq!(tally.memory(), 75 * MIB + THREAD);
@@ -304,9 +298,9 @@ mod tests {
         let mut tally = Tally::default();
         tally.surveyed(Some(&Row { sockets: Some(MIB), ..row(MIB, 0, 1) }), TICK);
         tally.measured(Gauge { plain: MIB, memory: 3 * MIB, ..Gauge::default() });
-        assert_eq!(tally.hidden_memory(), 3 * MIB, "2 are not of sockets");
+        assert_eq!(tally.sockets(), MIB);
         tally.surveyed(None, TICK);
-        assert_eq!((tally.memory(), tally.hidden_memory()), (0, 0));
+        assert_eq!((tally.memory(), tally.sockets()), (0, 0));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(super) struct Container<U> {
 ///
 /// Until a request is measured, pages count for each process that shares them, as those of a
 /// program and the processes that it forks. But they use no more than the container. What
-/// files in memory take is estimated, and comes in addition.
+/// files in memory take besides their contents is estimated, and comes in addition.
 pub(super) fn of_totals(
     limits: &TotalLimits,
     requests: &[LeaseUsage],
@@ -46,8 +46,9 @@ pub(super) fn of_totals(
         Some(Victim { limit: limits.memory.unwrap_or_default(), ..largest })
     };
     let is_used = |victim: Victim| {
-        let of_files = requests.iter().map(files).fold(0, u64::saturating_add);
-        let most = used().map_or(u64::MAX, |used| used.saturating_add(of_files));
+        let besides = |usage| files(usage).saturating_sub(usage.disk);
+        let besides = requests.iter().map(besides).fold(0, u64::saturating_add);
+        let most = used().map_or(u64::MAX, |used| used.saturating_add(besides));
         let used = victim.used.min(most);
         (most > victim.limit).then_some(Victim { used, ..victim })
     };
@@ -181,9 +182,13 @@ mod tests {
         assert_eq!(victim(false, 70), Some((ExceededLimit::TotalMemory, 60)));
         assert_eq!(victim(true, 50), Some((ExceededLimit::Container, 60)));
         let limits = TotalLimits { volume_is_memory: true, ..limits };
-        let container = Container { is_full: false, used: || Some(21) };
-        let victim = of_totals(&limits, &requests(), container);
-        assert_eq!(victim.map(|victim| (victim.lease, victim.used)), Some((2, 51)), "30 of files");
+        let empty = LeaseUsage { lease: 3, file_memory: 71, ..LeaseUsage::default() };
+        let victim = |requests: &[LeaseUsage]| {
+            let container = Container { is_full: false, used: || Some(21) };
+            of_totals(&limits, requests, container).map(|victim| (victim.lease, victim.used))
+        };
+        assert_eq!(victim(&requests()), None, "the container's number has the files");
+        assert_eq!(victim(&[&requests()[..], &[empty]].concat()), Some((3, 71)));
     }
 
     #[test]

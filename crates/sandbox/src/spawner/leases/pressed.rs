@@ -29,10 +29,10 @@ impl Leases {
     pub(super) fn end_largest(&mut self, now: Instant) {
         let usages: Vec<LeaseUsage> =
             self.active().map(|lease| lease.tally.usage(lease.id)).collect();
-        let hidden = || self.active().map(|lease| lease.tally.hidden_memory());
+        let sockets = || self.active().map(|lease| lease.tally.sockets());
         let container = Container {
             is_full: self.pressure.is_full(),
-            used: || Some(hidden().fold(self.pressure.used()?, u64::saturating_add)),
+            used: || Some(sockets().fold(self.pressure.used()?, u64::saturating_add)),
         };
         let is_full = container.is_full;
         let Some(victim) = victim::of_totals(&self.total, &usages, container) else { return };
