@@ -4,7 +4,7 @@
 //! that has waited longest for its turn. Within a plugin, arrival decides. A
 //! request is admitted if a place is free and its charge fits beside all others.
 //! For the first one of a plugin, it is enough that it fits beside what the others
-//! really use, and what was measured leaves room for it: no plugin keeps another out.
+//! really use, of which one plugin counts for half of the budget at most.
 
 #[cfg(test)]
 mod tests;
@@ -229,21 +229,19 @@ impl<W> Schedule<W> {
         self.shortage(class, self.expected(class, plugin), reserved)
     }
 
-    /// The part of a class's budget that does not suffice for what is `wanted`, and for those
-    /// that have a place `reserved`.
+    /// The part of a class's budget that does not suffice for `wanted` and `reserved` places.
     fn shortage(&self, class: Class, wanted: Charge, reserved: usize) -> Option<Obstacle> {
-        let (queue, room, origins) = (self.queue(class), self.room(class), &self.capacity.origins);
-        let running = queue.running;
-        let kept = Self::floor(class).times(reserved as u64);
-        let needed = queue.charged.plus(wanted).plus(kept);
-        if needed.memory > room.memory {
-            let (charged, budget) = (queue.charged.memory, room.memory);
-            let (origin, kept) = (origins.memory.clone(), kept.memory);
+        let (ClassQueue { running, charged, .. }, budget) = (self.queue(class), self.room(class));
+        let (running, kept) = (*running, Self::floor(class).times(reserved as u64));
+        let (needed, origins) = (charged.plus(wanted).plus(kept), &self.capacity.origins);
+        if needed.memory > budget.memory {
+            let (charged, kept, budget) = (charged.memory, kept.memory, budget.memory);
+            let origin = origins.memory.clone();
             return Some(Obstacle::Memory { running, charged, kept, budget, origin });
         }
-        let (charged, budget) = (queue.charged.processes, room.processes);
+        let (charged, kept, budget) = (charged.processes, kept.processes, budget.processes);
         (needed.processes > budget).then(|| {
-            let (origin, kept) = (origins.processes.clone(), kept.processes);
+            let origin = origins.processes.clone();
             Obstacle::Processes { running, charged, kept, budget, origin }
         })
     }
@@ -323,16 +321,18 @@ impl<W> Schedule<W> {
         idle.take(most).count()
     }
 
-    /// Returns true if a request fits beside what all others use now. What was measured leaves
-    /// room for it, except in a small budget: if all use too much, the largest one is ended.
+    /// Returns true if a request fits beside what all others use now, however much was measured
+    /// of a single plugin: if all then use too much, the largest request is ended.
     fn fits_now(&self, class: Class, plugin: &PluginName) -> bool {
-        let (total, wanted) = (self.capacity.total, self.expected(class, plugin));
-        let used = |is_measured: bool| {
-            let of = self.running.values().filter(|of| (of.peak != Charge::NONE) == is_measured);
-            of.fold(Charge::NONE, |sum, of| sum.plus(of.usage))
-        };
-        let most = total.minus(wanted).max(total.part(2));
-        let needed = used(true).min(most).plus(used(false)).plus(wanted);
+        let (total, mut needed) = (self.capacity.total, self.expected(class, plugin));
+        let mut measured = BTreeMap::<_, Charge>::new();
+        for other in self.running.values() {
+            let is_measured = other.peak != Charge::NONE;
+            let own = is_measured.then(|| measured.entry(&other.plugin).or_default());
+            *own.unwrap_or(&mut needed) += other.usage;
+        }
+        let most = measured.values().map(|own| own.min(total.part(2)));
+        let needed = most.fold(needed, Charge::plus);
         needed.memory <= total.memory && needed.processes <= total.processes
     }
 

@@ -1,5 +1,7 @@
 //! Properties of admission: nobody starves, and nothing is lost.
 
+mod first;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -239,8 +241,8 @@ fn discovery_has_its_own_places_and_part_of_the_memory() {
     }
     stage.measure(100 * MIB);
     let (a, b) = (name("a"), name("b"));
-    for plugin in [&a, &b] {
-        let ask = Ask { class: Class::Discover, plugin, unread: 0 };
+    for _ in 0..2 {
+        let ask = Ask { class: Class::Discover, plugin: &a, unread: 0 };
         stage.schedule.enter(&ask, 0).unwrap();
     }
     assert_eq!(stage.schedule.admit().len(), 1);
@@ -348,53 +350,4 @@ proptest! {
             prop_assert!(!is_further || free >= idle.min(places / 2));
         }
     }
-}
-
-#[test]
-fn no_plugin_keeps_the_first_request_of_another_out() {
-    // 147 MiB in all, of which 115 are in use, 147, and more.
-    for used in [115, 147, 400] {
-        let mut stage = Stage::new(memory_for(4), &["a", "b", "c"]);
-        stage.ask("a");
-        stage.measure(used * MIB);
-        for plugin in ["a", "b", "b", "c"] {
-            stage.ask(plugin);
-        }
-        assert_eq!(["a", "b", "c"].map(|plugin| stage.of(plugin)), [1, 1, 0], "{used} MiB");
-        stage.measure(used * MIB);
-        assert_eq!(["a", "b", "c"].map(|plugin| stage.of(plugin)), [1, 1, 1], "{used} MiB");
-    }
-}
-
-#[test]
-fn no_plugin_keeps_the_first_request_of_another_out_by_processes() {
-    let total = Charge { memory: 1 << 40, processes: 20 };
-    let mut stage = Stage::new(Capacity { total, ..capacity(9) }, &["a", "b"]);
-    stage.ask("a").unwrap();
-    stage.measure(MIB);
-    stage.schedule.measure(|_| Some(Charge { memory: MIB, processes: 20 }));
-    stage.ask("b").unwrap();
-    assert_eq!(stage.of("b"), 1);
-}
-
-#[test]
-fn the_first_request_of_a_plugin_waits_for_those_that_are_not_measured() {
-    let mut stage = Stage::new(memory_for(4), &["a", "b"]);
-    for _ in 0..3 {
-        stage.ask("a");
-    }
-    let last = ["c", "d"].map(|plugin| stage.ask(plugin));
-    assert_eq!((stage.of("a"), stage.of("c"), stage.of("d")), (3, 1, 0));
-    stage.end(last[0].unwrap());
-    assert_eq!(stage.of("d"), 1);
-}
-
-#[test]
-fn in_a_small_budget_the_first_request_of_a_plugin_waits() {
-    let total = Charge { memory: 60 * MIB, processes: 1 << 20 };
-    let mut stage = Stage::new(Capacity { total, ..memory_for(4) }, &["a", "b"]);
-    stage.ask("a");
-    stage.measure(50 * MIB);
-    stage.ask("b");
-    assert_eq!((stage.of("a"), stage.of("b")), (1, 0));
 }
