@@ -36,10 +36,11 @@ pub struct Manifests {
 /// Reasons why output is not a list of manifests.
 #[derive(Debug, Error)]
 pub enum InvalidOutput {
-    /// Kubernetes could not read it. The text is Argo CD's, with the position.
+    /// Kubernetes could not read it. The text is Argo CD's without words of the output, with
+    /// the position.
     #[error(
-        "failed to unmarshal manifest: {0}: document {document}, line {line} of the output, which \
-         {HIDDEN}", document = .0.document(), line = .0.line()
+        "failed to unmarshal manifest: {problem}: document {document}, line {line} of the output, which \
+         {HIDDEN}", problem = .0.without_quote(), document = .0.document(), line = .0.line()
     )]
     Unreadable(#[source] stream::Error),
     /// It is larger than one message may be.
@@ -357,9 +358,16 @@ mod tests {
 
     #[test]
     fn an_error_names_its_document_and_line_and_does_not_show_them() {
-        let error = parse("a: 1\n---\npassword: @hunter2\n").unwrap_err().to_string();
-        assert!(error.starts_with("failed to unmarshal manifest: "), "{error}");
-        assert!(error.contains("document 2, line 3 of the output, which is not shown"), "{error}");
+        let values =
+            ["@hunter2", "*hunter2", "{{hunter2}}", "!!int hunter2", "&hunter2 [*hunter2]"];
+        for value in values {
+            let error = parse(&format!("a: 1\n---\npassword: {value}\n")).unwrap_err().to_string();
+            assert!(error.starts_with("failed to unmarshal manifest: "), "{error}");
+            assert!(error.contains("document 2, line 3 of the output, which is not"), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+        let error = parse("a: 1\n--- hunter2: a: b\n").unwrap_err().to_string();
+        assert!(error.contains("invalid Yaml document separator: …: document "), "{error}");
         assert!(!error.contains("hunter2"), "{error}");
     }
 

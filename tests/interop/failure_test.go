@@ -171,7 +171,7 @@ func TestOutputThatIsNotYAMLIsAnError(t *testing.T) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				_, err := s.generate(t, d, repositoryOf(t, tree.Files{"out": c.out}))
-				refused(t, s, err, codes.Unknown, generating+"failed to unmarshal manifest: "+c.want)
+				refused(t, s, err, codes.Unknown, generating+"failed to unmarshal manifest: "+s.errorText(c.want))
 			})
 		}
 	}, d)

@@ -139,6 +139,13 @@ const SHOWN: &[(&str, &[&str])] = &[
             "credentials_reach_neither_errors_nor_logs",
         ],
     ),
+    (
+        "words of an output that is no YAML",
+        &[
+            "TestOutputsBecomeTheSameManifestsToTheByte",
+            "only_those_who_send_it_again_see_the_line_of_an_output_that_is_no_yaml",
+        ],
+    ),
     ("a command in errors", &["a_script_is_cut_behind_its_beginning_and_never_in_a_credential"]),
     ("`MatchRepository`", &["TestOursDecidesByNamesWhateverElseRuns"]),
     ("`ARGOCD_EXEC_TIMEOUT`", &["an_error_names_the_timeout_of_commands"]),

@@ -1,6 +1,6 @@
 //! Errors of one document.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use super::{event::Tag, place::Place};
 
@@ -21,6 +21,8 @@ pub struct Error(Box<Details>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Details {
     text: String,
+    /// The part of the text that repeats the document.
+    quote: Range<usize>,
     place: Option<Place>,
     cause: Cause,
 }
@@ -73,15 +75,26 @@ impl Error {
         Self::new(format!("yaml: {problem}"), Some(place), Cause::Value)
     }
 
+    /// A node without a valid meaning. The text repeats a part of it, with words before and
+    /// after.
+    pub(super) fn quoting([before, after]: [&str; 2], quote: &str, place: Place) -> Self {
+        let start = format!("yaml: {before}");
+        let quoted = start.len()..start.len() + quote.len();
+        let mut error = Self::new(start + quote + after, Some(place), Cause::Value);
+        error.0.quote = quoted;
+        error
+    }
+
     /// An alias of an anchor that does not exist.
     pub(super) fn unknown_anchor(name: &[u8], place: Place) -> Self {
-        Self::value(&format!("unknown anchor '{}' referenced", shown(name)), place)
+        Self::quoting(["unknown anchor '", "' referenced"], &shown(name), place)
     }
 
     /// A scalar that its explicit tag does not allow.
     pub(super) fn wrong_tag(text: &[u8], found: Tag, tag: Tag, place: Place) -> Self {
-        let (found, text, tag) = (found.short(), shown(text), tag.short());
-        Self::value(&format!("cannot decode {found} `{text}` as a {tag}"), place)
+        let before = format!("cannot decode {} `", found.short());
+        let after = format!("` as a {}", tag.short());
+        Self::quoting([&before, &after], &shown(text), place)
     }
 
     /// A value that JSON cannot express. `text` is the complete message.
@@ -106,7 +119,18 @@ impl Error {
     }
 
     fn new(text: String, place: Option<Place>, cause: Cause) -> Self {
-        Self(Box::new(Details { text, place, cause }))
+        Self(Box::new(Details { text, quote: 0..0, place, cause }))
+    }
+
+    /// The text with `…` for what it repeats of the document, which may be a secret.
+    #[must_use]
+    pub fn without_quote(&self) -> String {
+        let Details { text, quote, .. } = &*self.0;
+        let mut text = text.clone();
+        if !quote.is_empty() {
+            text.replace_range(quote.clone(), "…");
+        }
+        text
     }
 
     /// The kind of the error.

@@ -174,7 +174,7 @@ impl Converter {
             Err(WriteError::Error(error)) => return Err(error),
             Err(WriteError::Key(place)) => {
                 let key = go::collection_key(document, place.offset()).unwrap_or_default();
-                return Err(Error::value(&format!("invalid map key: {key}"), place));
+                return Err(Error::quoting(["invalid map key: ", ""], &key, place));
             }
         };
         if facts.has_unencodable {

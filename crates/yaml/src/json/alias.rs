@@ -136,8 +136,8 @@ impl Writer {
             Target::Open => {
                 let nodes = self.counted.nodes - anchor.before;
                 self.count(nodes, nodes);
-                let problem = format!("anchor '{}' value contains itself", shown(name));
-                self.fail(Error::value(&problem, place));
+                let around = ["anchor '", "' value contains itself"];
+                self.fail(Error::quoting(around, &shown(name), place));
                 self.repeat_scalar(Value::Null, 0..0);
             }
             Target::Scalar { value, start, end } => {

@@ -92,6 +92,18 @@ impl Error {
         &self.excerpt
     }
 
+    /// The text with `…` for what it repeats of the output, which may be a secret.
+    #[must_use]
+    pub fn without_quote(&self) -> String {
+        match &self.problem {
+            Problem::Separator(_) => Problem::Separator("…".to_owned()).to_string(),
+            Problem::Yaml(error) => {
+                format!("error converting YAML to JSON: {}", error.without_quote())
+            }
+            Problem::Json { .. } | Problem::Depth(_) => self.problem.to_string(),
+        }
+    }
+
     /// The YAML error, if the document is invalid YAML.
     #[must_use]
     pub fn yaml(&self) -> Option<&crate::Error> {
