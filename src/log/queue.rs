@@ -125,6 +125,7 @@ mod tests {
         assert_eq!(log, b"next\n");
         assert!(queue.flush(Duration::ZERO));
     }
+
     #[test]
     fn lines_of_commands_leave_room_for_those_of_the_supervisor() {
         let (queue, mut log) = (Queue::new(), Vec::new());

@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::Validation;
-use crate::plugin::{Code, Diagnostic, Problem, Region, Severity};
+use crate::{
+    plugin::{Code, Diagnostic, Problem, Region, Severity},
+    terminal::printable_json,
+};
 
 /// Version of the JSON format; rises with each incompatible change.
 const VERSION: u32 = 1;
@@ -23,7 +26,7 @@ pub(super) fn json(report: &Validation) -> String {
     if let (Some(reload), Some(members)) = (&report.reload, value.as_object_mut()) {
         members.insert("reload".into(), reload.json());
     }
-    format!("{value:#}\n")
+    printable_json(&format!("{value:#}\n")).into_owned()
 }
 
 fn diagnostic(problem: &Problem) -> Value {
@@ -62,7 +65,7 @@ pub(super) fn sarif(report: &Validation) -> String {
         "version": "2.1.0",
         "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
     });
-    format!("{log:#}\n")
+    printable_json(&format!("{log:#}\n")).into_owned()
 }
 
 fn result(problem: &Problem) -> Value {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::plural::plural;
+use crate::{plural::plural, terminal::printable_json};
 
 /// Subject of checks, in the order of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -121,7 +121,8 @@ impl Checks {
             warnings: self.count(Grade::Warning),
             findings: self.rows().collect(),
         };
-        Ok(serde_json::to_string_pretty(&output)? + "\n")
+        let text = serde_json::to_string_pretty(&output)?;
+        Ok(format!("{}\n", printable_json(&text)))
     }
 }
 
@@ -178,5 +179,12 @@ mod tests {
         assert_eq!(json["findings"][1]["state"], "failure");
         assert_eq!(json["findings"][1]["remedy"], "add SETUID");
         assert!(json["findings"][0].get("remedy").is_none());
+    }
+
+    #[test]
+    fn json_controls_no_terminal() {
+        let mut checks = Checks::default();
+        checks.add(Section::Places, vec![Check::fine("/mnt/\u{9b}1m")]);
+        assert!(checks.json().unwrap().contains(r"/mnt/\u009b1m"));
     }
 }
