@@ -68,7 +68,7 @@ pub enum NotProven {
     #[error("cannot run the sandbox trial: {0}")]
     Lease(#[from] NoLease),
     /// The worker could not be confined.
-    #[error("{0}: set --isolation to a tier that `cmp-supervisor doctor` finds available")]
+    #[error(transparent)]
     Unconfined(#[from] Unconfined),
     /// The trial took too long.
     #[error("the sandbox trial did not end within {} s", PATIENCE.as_secs())]
