@@ -292,10 +292,11 @@ impl Merge<'_, '_> {
 
     /// Returns false for a file that came from the cache and is unchanged: another
     /// request may have replaced it there meanwhile. A new file may have an old time
-    /// of modification, as `tar` and `curl -R` set it.
+    /// of modification, as `tar` and `curl -R` set it, and an old one a time in the future.
     fn is_news(&self, cache: BorrowedFd<'_>, entry: Entry<'_>) -> bool {
         let Entry { parent, name, about } = entry;
-        share::time(about.st_mtime, about.st_mtime_nsec) >= self.made
+        let modified = share::time(about.st_mtime, about.st_mtime_nsec);
+        (self.made..=SystemTime::now()).contains(&modified)
             || born(parent, name).is_some_and(|born| born > self.made)
             || fstatat(cache, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_err()
     }
