@@ -9,7 +9,7 @@ use super::{Target, TextFormat};
 pub struct Status {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// Show it again every 2 s, with the last requests, until it is interrupted
+    /// Show it again every 2 s, with the last requests, until it is interrupted, or not read for 10 minutes
     #[arg(short, long, conflicts_with = "output")]
     pub(crate) watch: bool,
     /// Format of the result
