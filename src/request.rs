@@ -293,7 +293,8 @@ impl Pipeline {
         wait: &Deadline,
     ) -> Result<Lease, RequestError> {
         let lease = wait.limit(self.link.lease(bounds, repository)).await;
-        Ok(lease.map_err(RequestError::late("a free UID"))??)
+        let is_silent = self.link.health().borrow().is_silent;
+        Ok(lease.map_err(RequestError::without_uid(is_silent))??)
     }
 
     /// Takes one of the plugin's own places, then what each request takes. Discovery takes none

@@ -64,4 +64,10 @@ impl RequestError {
     pub fn late(awaited: &'static str) -> impl FnOnce(DeadlinePassed) -> Self {
         move |passed| Self::Late { awaited, passed }
     }
+
+    /// The error of a request without a UID at its deadline. If the spawner is silent, only
+    /// a restart helps.
+    pub fn without_uid(is_silent: bool) -> impl FnOnce(DeadlinePassed) -> Self {
+        Self::late(if is_silent { "the spawner, which does not answer" } else { "a free UID" })
+    }
 }
