@@ -130,6 +130,7 @@ impl Shutdown {
 pub(crate) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
+    /// Standard input of a private supervisor.
     starter: Option<pipe::Receiver>,
 }
 

@@ -1,6 +1,6 @@
 //! Errors of one document.
 
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, mem, ops::Range};
 
 use super::{event::Tag, place::Place};
 
@@ -122,15 +122,15 @@ impl Error {
         Self(Box::new(Details { text, quote: 0..0, place, cause }))
     }
 
-    /// The text with `…` for what it repeats of the document, which may be a secret.
+    /// The error with `…` for what its text repeats of the document, which may be a secret.
     #[must_use]
-    pub fn without_quote(&self) -> String {
-        let Details { text, quote, .. } = &*self.0;
-        let mut text = text.clone();
+    pub fn without_quote(mut self) -> Self {
+        let Details { text, quote, .. } = &mut *self.0;
+        let quote = mem::take(quote);
         if !quote.is_empty() {
-            text.replace_range(quote.clone(), "…");
+            text.replace_range(quote, "…");
         }
-        text
+        self
     }
 
     /// The kind of the error.

@@ -18,11 +18,11 @@ pub(super) struct Victim {
 
 /// The container, as its own numbers tell.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Container<U> {
+pub(super) struct Container {
     /// It is almost full.
     pub(super) is_full: bool,
-    /// Reads the most that all requests may use together; `None` if nobody knows.
-    pub(super) used: U,
+    /// The most that all requests may use together; `None` if nobody knows.
+    pub(super) used: Option<u64>,
 }
 
 /// The request with the largest part, if all requests together exceed a limit, or if the
@@ -34,7 +34,7 @@ pub(super) struct Container<U> {
 pub(super) fn of_totals(
     limits: &TotalLimits,
     requests: &[LeaseUsage],
-    container: Container<impl FnOnce() -> Option<u64>>,
+    container: Container,
 ) -> Option<Victim> {
     let Container { is_full, used } = container;
     let files = |usage: &LeaseUsage| if limits.volume_is_memory { usage.file_memory } else { 0 };
@@ -48,7 +48,7 @@ pub(super) fn of_totals(
     let is_used = |victim: Victim| {
         let besides = |usage| files(usage).saturating_sub(usage.disk);
         let besides = requests.iter().map(besides).fold(0, u64::saturating_add);
-        let most = used().map_or(u64::MAX, |used| used.saturating_add(besides));
+        let most = used.map_or(u64::MAX, |used| used.saturating_add(besides));
         let used = victim.used.min(most);
         (most > victim.limit).then_some(Victim { used, ..victim })
     };
@@ -140,8 +140,8 @@ mod tests {
     }
 
     /// A container of which nobody knows how much it uses.
-    fn unknown(is_full: bool) -> Container<impl FnOnce() -> Option<u64>> {
-        Container { is_full, used: || None }
+    fn unknown(is_full: bool) -> Container {
+        Container { is_full, used: None }
     }
 
     fn of(limits: TotalLimits) -> Option<(u64, ExceededLimit, u64)> {
@@ -174,7 +174,7 @@ mod tests {
     fn pages_that_processes_share_end_no_request() {
         let limits = TotalLimits { memory: Some(50), ..TotalLimits::default() };
         let victim = |is_full, used| {
-            let container = Container { is_full, used: || Some(used) };
+            let container = Container { is_full, used: Some(used) };
             of_totals(&limits, &requests(), container).map(|victim| (victim.exceeded, victim.used))
         };
         assert_eq!(victim(false, 50), None);
@@ -184,7 +184,7 @@ mod tests {
         let limits = TotalLimits { volume_is_memory: true, ..limits };
         let empty = LeaseUsage { lease: 3, file_memory: 71, ..LeaseUsage::default() };
         let victim = |requests: &[LeaseUsage]| {
-            let container = Container { is_full: false, used: || Some(21) };
+            let container = Container { is_full: false, used: Some(21) };
             of_totals(&limits, requests, container).map(|victim| (victim.lease, victim.used))
         };
         assert_eq!(victim(&requests()), None, "the container's number has the files");

@@ -95,13 +95,12 @@ impl Error {
     /// The text with `…` for what it repeats of the output, which may be a secret.
     #[must_use]
     pub fn without_quote(&self) -> String {
-        match &self.problem {
-            Problem::Separator(_) => Problem::Separator("…".to_owned()).to_string(),
-            Problem::Yaml(error) => {
-                format!("error converting YAML to JSON: {}", error.without_quote())
-            }
-            Problem::Json { .. } | Problem::Depth(_) => self.problem.to_string(),
-        }
+        let problem = match self.problem.clone() {
+            Problem::Separator(_) => Problem::Separator("…".to_owned()),
+            Problem::Yaml(error) => Problem::Yaml(error.without_quote()),
+            problem @ (Problem::Json { .. } | Problem::Depth(_)) => problem,
+        };
+        problem.to_string()
     }
 
     /// The YAML error, if the document is invalid YAML.

@@ -29,14 +29,11 @@ impl Leases {
     pub(super) fn end_largest(&mut self, now: Instant) {
         let usages: Vec<LeaseUsage> =
             self.active().map(|lease| lease.tally.usage(lease.id)).collect();
-        let sockets = || self.active().map(|lease| lease.tally.sockets());
-        let container = Container {
-            is_full: self.pressure.is_full(),
-            used: || Some(sockets().fold(self.pressure.used()?, u64::saturating_add)),
-        };
-        let is_full = container.is_full;
+        let sockets = self.active().map(|lease| lease.tally.sockets());
+        let used = self.pressure.used().map(|used| sockets.fold(used, u64::saturating_add));
+        let container = Container { is_full: self.pressure.is_full(), used };
         let Some(victim) = victim::of_totals(&self.total, &usages, container) else { return };
-        if is_full {
+        if container.is_full {
             self.pressure.relieve(now);
         }
         self.end_at_once(victim);
