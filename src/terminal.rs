@@ -32,24 +32,21 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     if text.contains(is_bad) { text.replace(is_bad, "\u{fffd}").into() } else { text.into() }
 }
 
-/// A JSON text with escapes for such characters. JSON has no others outside of strings than
-/// line breaks, so its values stay the same.
+/// A JSON text with escapes for such characters, and a line break at its end. JSON has no
+/// others outside of strings than line breaks, so its values stay the same.
 #[must_use]
-pub fn printable_json(text: &str) -> Cow<'_, str> {
-    let is_bad = |c: char| is_unsafe(c) && !matches!(c, '\n' | '\t');
-    if !text.contains(is_bad) {
-        return text.into();
-    }
-    let mut escaped = String::with_capacity(text.len());
+pub fn printable_json(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len() + 1);
     for character in text.chars() {
-        if is_bad(character) {
+        if is_unsafe(character) && !matches!(character, '\n' | '\t') {
             // Writing to a String cannot fail.
             let _ = write!(escaped, "\\u{:04x}", u32::from(character));
         } else {
             escaped.push(character);
         }
     }
-    escaped.into()
+    escaped.push('\n');
+    escaped
 }
 
 /// True for characters that control a terminal, line breaks and tabs among them.

@@ -76,8 +76,7 @@ pub fn list(directory: &Directory, format: TextFormat) -> Result<String, BundleE
                 "requestId": stored.id, "bytes": stored.bytes, "unreadable": error.to_string(),
             }),
         });
-        let rows = format!("{:#}\n", Value::from(rows.collect::<Vec<_>>()));
-        return Ok(printable_json(&rows).into_owned());
+        return Ok(printable_json(&format!("{:#}", Value::from(rows.collect::<Vec<_>>()))));
     }
     let mut table = format!(
         "{:<20} {:<25} {:<18} {:<16} APPLICATION\n",
@@ -109,7 +108,7 @@ pub fn show(directory: &Directory, id: &str) -> Result<String, BundleError> {
     let bundle = bundle.map_err(|error| failed(&stored, error))?;
     // The record was read from JSON.
     let record = serde_json::to_string_pretty(&bundle.record).unwrap_or_default();
-    let mut text = format!("{}\n", printable_json(&record));
+    let mut text = printable_json(&record);
     for (name, content) in &bundle.outputs {
         let content = String::from_utf8_lossy(content);
         let content = printable(&content);

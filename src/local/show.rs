@@ -96,9 +96,7 @@ fn is_default(value: &Value) -> bool {
 pub(super) fn text(value: &impl Serialize, format: OutputFormat) -> Result<String, LocalError> {
     match format {
         OutputFormat::Yaml => serde_json::to_value(value).map(|value| document(&value)),
-        OutputFormat::Json => {
-            serde_json::to_string_pretty(value).map(|text| format!("{}\n", printable_json(&text)))
-        }
+        OutputFormat::Json => serde_json::to_string_pretty(value).map(|text| printable_json(&text)),
     }
     .map_err(|error| LocalError::Show(error.to_string()))
 }

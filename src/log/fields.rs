@@ -59,7 +59,7 @@ impl LogFields {
         self.0.insert("level".to_owned(), level.into());
         self.0.insert("msg".to_owned(), message);
         self.0.insert("time".to_owned(), now().into());
-        format!("{}\n", printable_json(&Value::Object(self.0).to_string()))
+        printable_json(&Value::Object(self.0).to_string())
     }
 
     fn into_text(mut self, level: &str) -> String {

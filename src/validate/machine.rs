@@ -26,7 +26,7 @@ pub(super) fn json(report: &Validation) -> String {
     if let (Some(reload), Some(members)) = (&report.reload, value.as_object_mut()) {
         members.insert("reload".into(), reload.json());
     }
-    printable_json(&format!("{value:#}\n")).into_owned()
+    printable_json(&format!("{value:#}"))
 }
 
 fn diagnostic(problem: &Problem) -> Value {
@@ -65,7 +65,7 @@ pub(super) fn sarif(report: &Validation) -> String {
         "version": "2.1.0",
         "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
     });
-    printable_json(&format!("{log:#}\n")).into_owned()
+    printable_json(&format!("{log:#}"))
 }
 
 fn result(problem: &Problem) -> Value {

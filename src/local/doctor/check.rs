@@ -121,8 +121,7 @@ impl Checks {
             warnings: self.count(Grade::Warning),
             findings: self.rows().collect(),
         };
-        let text = serde_json::to_string_pretty(&output)?;
-        Ok(format!("{}\n", printable_json(&text)))
+        serde_json::to_string_pretty(&output).map(|text| printable_json(&text))
     }
 }
 
