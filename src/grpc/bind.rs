@@ -23,7 +23,7 @@ use super::{
     service::Common,
     services::services,
     socket_watch::SocketWatch,
-    staging::Staging,
+    staging::{self, Staging},
 };
 use crate::{
     access::restore,
@@ -35,10 +35,8 @@ use crate::{
 /// The UIDs that commands run under may not.
 const SOCKET_MODE: u32 = 0o660;
 
-/// Modes of the directory of sockets and of the one for new sockets, if we
-/// create them.
+/// Mode of the directory of sockets, if we create it.
 const DIRECTORY_MODE: u32 = 0o755;
-const STAGING_MODE: u32 = 0o700;
 
 /// Longest path of the directory. The sandbox's trial creates the longest path
 /// in it.
@@ -82,7 +80,7 @@ impl Binder {
             let _ = DirBuilder::new().mode(DIRECTORY_MODE).create(&self.directory);
             *staging = Arc::new(Staging::new(&self.directory)?);
         }
-        restore(staging.directory(), STAGING_MODE)?;
+        restore(staging.directory(), staging::MODE)?;
         Ok(Arc::clone(&staging))
     }
 

@@ -1,14 +1,12 @@
 //! The hidden directory in which sockets are created and removed.
 
 use std::{
-    fs::{self, DirBuilder, File},
-    io,
-    os::unix::fs::DirBuilderExt,
+    fs, io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use cmp_sandbox::{lock_directory, remove_abandoned};
+use cmp_sandbox::LockedDirectory;
 use rustix::{
     fs::{CWD, RenameFlags, renameat_with},
     io::Errno,
@@ -20,16 +18,13 @@ use crate::supervisor::FileIdentity;
 /// directory for a plugin, but do not search subdirectories.
 const PREFIX: &str = ".new-";
 
-/// Attempts to find a free name for a directory.
-const ATTEMPTS: usize = 16;
+/// Mode of these directories.
+pub(super) const MODE: u32 = 0o700;
 
-/// A directory of this process beside the sockets, on the same file system. This
-/// process holds a lock on it. A directory without a lock belongs to a dead process.
+/// A directory of this process beside the sockets, on the same file system.
 #[derive(Debug)]
 pub(super) struct Staging {
-    path: PathBuf,
-    /// Holds the lock.
-    lock: File,
+    directory: LockedDirectory,
     used: AtomicU64,
 }
 
@@ -37,37 +32,23 @@ impl Staging {
     /// Creates a directory beside the sockets, and removes the directories of
     /// dead processes.
     pub(super) fn new(sockets: &Path) -> io::Result<Self> {
-        remove_abandoned(sockets, PREFIX);
-        for _ in 0..ATTEMPTS {
-            let path = sockets.join(format!("{PREFIX}{:04x}", rand::random::<u16>()));
-            match DirBuilder::new().mode(0o700).create(&path) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                made => made?,
-            }
-            // Another process that starts now may remove the directory before it is
-            // locked.
-            if let Some(lock) = lock_directory(&path)?
-                && is_at(&lock, &path)
-            {
-                return Ok(Self { path, lock, used: AtomicU64::new(0) });
-            }
-        }
-        Err(io::Error::other("cannot create a directory for new sockets: no free name was found"))
+        let directory = LockedDirectory::create(sockets, PREFIX, MODE)?;
+        Ok(Self { directory, used: AtomicU64::new(0) })
     }
 
     /// True if the directory is still at its path.
     pub(super) fn is_present(&self) -> bool {
-        is_at(&self.lock, &self.path)
+        self.directory.is_present()
     }
 
     /// The directory.
     pub(super) fn directory(&self) -> &Path {
-        &self.path
+        self.directory.path()
     }
 
     /// A path that is not in use.
     pub(super) fn path(&self) -> PathBuf {
-        self.path.join(self.used.fetch_add(1, Ordering::Relaxed).to_string())
+        self.directory().join(self.used.fetch_add(1, Ordering::Relaxed).to_string())
     }
 
     /// Removes `path` if it is still `file`; returns true if it was removed.
@@ -78,7 +59,7 @@ impl Staging {
         if !FileIdentity::of(path).is_ok_and(|now| now == file) {
             return Ok(false);
         }
-        if let Some(sockets) = self.path.parent()
+        if let Some(sockets) = self.directory().parent()
             && !self.is_present()
         {
             // Somebody removed the directory after the file was created in it.
@@ -99,39 +80,12 @@ impl Staging {
     }
 }
 
-impl Drop for Staging {
-    fn drop(&mut self) {
-        if self.is_present() {
-            // The next process removes a directory that remains.
-            let _ = fs::remove_dir_all(&self.path);
-        }
-    }
-}
-
-fn is_at(file: &File, path: &Path) -> bool {
-    let held = file.metadata().map(|about| FileIdentity::from(&about));
-    held.is_ok_and(|held| FileIdentity::of(path).is_ok_and(|now| now == held))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn entries(directory: &Path) -> usize {
         fs::read_dir(directory).unwrap().count()
-    }
-
-    #[test]
-    fn new_removes_unlocked_directories_of_other_processes() {
-        let sockets = tempfile::tempdir().unwrap();
-        let living = Staging::new(sockets.path()).unwrap();
-        fs::create_dir(sockets.path().join(".new-dead")).unwrap();
-        fs::write(sockets.path().join(".new-dead/0"), "").unwrap();
-        let other = Staging::new(sockets.path()).unwrap();
-        assert_ne!(living.path, other.path);
-        assert_eq!(entries(sockets.path()), 2);
-        drop((living, other));
-        assert_eq!(entries(sockets.path()), 0);
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub use self::{
     health::Health,
     lease::{Lease, NoLease, SharedRepository, SpawnerGone},
     link::Link,
-    locked::{lock_directory, remove_abandoned},
+    locked::LockedDirectory,
     output::{Output, Termination, Usage},
     redact::Redactor,
     room::{FIRST_OUTPUT, Room},

@@ -22,10 +22,10 @@ mod worker;
 pub use self::{
     client::{
         Abilities, AskPass, AskPassPlace, Bounds, Caches, Command, Consumption, Excerpt,
-        FIRST_OUTPUT, Health, Lease, Link, Network, NoLease, NotProven, NotRun, NotStarted,
-        NotUnpacked, OUTPUT_TARGET, Ordered, Output, Redactor, RequestUsage, Room, SPAWNER, Setup,
-        SharedRepository, Shortfall, Spawner, SpawnerGone, SpawnerProcess, Termination, Unconfined,
-        Unpack, Unpacked, Unpacking, Usage, ends_as_credential, lock_directory, remove_abandoned,
+        FIRST_OUTPUT, Health, Lease, Link, LockedDirectory, Network, NoLease, NotProven, NotRun,
+        NotStarted, NotUnpacked, OUTPUT_TARGET, Ordered, Output, Redactor, RequestUsage, Room,
+        SPAWNER, Setup, SharedRepository, Shortfall, Spawner, SpawnerGone, SpawnerProcess,
+        Termination, Unconfined, Unpack, Unpacked, Unpacking, Usage, ends_as_credential,
         suggests_credential,
     },
     kernel::{

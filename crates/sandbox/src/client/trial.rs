@@ -5,7 +5,7 @@ use std::{
     os::{
         linux::net::SocketAddrExt,
         unix::{
-            fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+            fs::{OpenOptionsExt, PermissionsExt},
             net::{SocketAddr, UnixListener},
         },
     },
@@ -22,7 +22,7 @@ use super::{
     handle::{Unconfined, cannot},
     lease::NoLease,
     link::Link,
-    locked::{lock_directory, remove_abandoned},
+    locked::LockedDirectory,
     start::Abilities,
 };
 use crate::{
@@ -37,12 +37,8 @@ use crate::{
 /// Longest duration of the trial. It usually takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Beginning of the names of targets in the directory of sockets. Seven
-/// characters follow: the paths of sockets have a limit.
+/// Beginning of the name of the directory with the targets that are files.
 const PREFIX: &str = ".canary-";
-
-/// Attempts to create their directory. Another supervisor may remove it before it is locked.
-const ATTEMPTS: usize = 16;
 
 /// Reasons why the sandbox cannot be trusted.
 #[derive(Debug, Error)]
@@ -110,7 +106,7 @@ impl Link {
 
 /// Targets of the attacks.
 struct Victims {
-    directory: TargetDirectory,
+    directory: LockedDirectory,
     abstract_name: String,
     port: std::net::TcpListener,
     _sockets: [UnixListener; 2],
@@ -119,8 +115,8 @@ struct Victims {
 impl Victims {
     fn new(parent: &Path) -> Result<Self, NotProven> {
         let failed = |error| NotProven::Directory { path: parent.to_owned(), error };
-        let directory = TargetDirectory::create(parent).map_err(failed)?;
-        let socket = directory.fill().map_err(failed)?;
+        let directory = LockedDirectory::create(parent, PREFIX, 0o755).map_err(failed)?;
+        let socket = fill(directory.path()).map_err(failed)?;
         let abstract_name = format!("cmp-supervisor/{:032x}", rand::rng().random::<u128>());
         let named = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&abstract_name)?)?;
         let port = std::net::TcpListener::bind("127.0.0.1:0")?;
@@ -129,7 +125,7 @@ impl Victims {
 
     /// Targets that this version of Landlock does not protect are left out.
     fn task(&self, abilities: &Abilities) -> io::Result<CanaryTask> {
-        let path = |name| self.directory.path.join(name).to_string_lossy().into_owned();
+        let path = |name| self.directory.path().join(name).to_string_lossy().into_owned();
         let landlock = abilities.landlock;
         let of_files = |name| if landlock > 0 { path(name) } else { String::new() };
         let port = u32::from(self.port.local_addr()?.port());
@@ -150,57 +146,21 @@ impl Victims {
     }
 }
 
-/// The directory with the targets that are files. This process holds a lock on it; one
-/// without a lock belongs to a supervisor that was killed. Dropping this removes it.
-struct TargetDirectory {
-    path: PathBuf,
-    /// `None` until the directory is locked.
-    lock: Option<fs::File>,
-}
-
-impl TargetDirectory {
-    /// Creates a directory in `parent`, and removes those of supervisors that were killed.
-    fn create(parent: &Path) -> io::Result<Self> {
-        remove_abandoned(parent, PREFIX);
-        for _ in 0..ATTEMPTS {
-            // Random: several supervisors may share the directory and the network,
-            // and have the same process ID in containers of their own.
-            let name = format!("{PREFIX}{:07x}", rand::rng().random_range(0..1_u32 << 28));
-            let path = parent.join(name);
-            fs::DirBuilder::new().mode(0o755).create(&path)?;
-            let mut made = Self { path, lock: None };
-            made.lock = lock_directory(&made.path)?;
-            // Another supervisor that starts now may have removed it before the lock.
-            if made.lock.is_some() && made.path.exists() {
-                return Ok(made);
-            }
-        }
-        Err(io::Error::other("other supervisors removed each directory for targets"))
-    }
-
-    /// Creates the targets. Returns the one that listens.
-    fn fill(&self) -> io::Result<UnixListener> {
-        let file = |name, mode| {
-            let path = self.path.join(name);
-            fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
-        };
-        file("secret", 0o600)?;
-        file("world", 0o644)?;
-        let open = self.path.join("open");
-        fs::create_dir(&open)?;
-        fs::set_permissions(&open, fs::Permissions::from_mode(0o1777))?;
-        let path = self.path.join("socket");
-        let socket = UnixListener::bind(&path)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o660))?;
-        Ok(socket)
-    }
-}
-
-impl Drop for TargetDirectory {
-    fn drop(&mut self) {
-        // If this fails, the next start removes it.
-        let _ = fs::remove_dir_all(&self.path);
-    }
+/// Creates the targets that are files. Returns the one that listens.
+fn fill(directory: &Path) -> io::Result<UnixListener> {
+    let file = |name, mode| {
+        let path = directory.join(name);
+        fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
+    };
+    file("secret", 0o600)?;
+    file("world", 0o644)?;
+    let open = directory.join("open");
+    fs::create_dir(&open)?;
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o1777))?;
+    let path = directory.join("socket");
+    let socket = UnixListener::bind(&path)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o660))?;
+    Ok(socket)
 }
 
 #[cfg(test)]
@@ -212,21 +172,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let first = Victims::new(directory.path()).unwrap();
         let second = Victims::new(directory.path()).unwrap();
-        assert!(first.directory.path.join("secret").exists(), "the second removed it");
+        assert!(first.directory.path().join("secret").exists(), "the second removed it");
         drop((first, second));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn targets_of_a_killed_supervisor_are_removed_at_the_next_start() {
-        let directory = tempfile::tempdir().unwrap();
-        let running = Victims::new(directory.path()).unwrap();
-        let killed = directory.path().join(".canary-1");
-        fs::create_dir(&killed).unwrap();
-        fs::write(killed.join("secret"), "").unwrap();
-        remove_abandoned(directory.path(), PREFIX);
-        assert!(!killed.exists());
-        assert!(running.directory.path.join("secret").exists(), "its trial is running");
     }
 
     #[test]
