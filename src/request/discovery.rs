@@ -8,8 +8,8 @@ use std::{
 
 use bytes::Bytes;
 use cmp_discovery::{
-    AppDirectory, AppDirectoryError, FileIndex, FileNamePattern, GlobPattern, MatchCause,
-    MatchError, PatternKind, ShownPath, Watch,
+    AppDirectory, AppDirectoryError, FileIndex, FileNamePattern, GlobPattern, GoOn, MatchCause,
+    MatchError, PatternKind, ShownPath,
 };
 use lru::LruCache;
 use thiserror::Error;
@@ -166,10 +166,10 @@ impl IndexedArchive {
         threads: &Threads,
         context: &RequestContext,
     ) -> Result<Decision, RequestError> {
-        let decide = |names: &Self, plugin: &PluginDefinition, watch: &Watch<'_>| {
+        let decide = |names: &Self, plugin: &PluginDefinition, go_on: &GoOn<'_>| {
             let pattern = plugin.discovery.as_ref().and_then(Pattern::of);
             let none = || Ok(Decision { verdict: Verdict::NoRule, reason: String::new() });
-            pattern.map_or_else(none, |pattern| names.decide(pattern, watch))
+            pattern.map_or_else(none, |pattern| names.decide(pattern, go_on))
         };
         let (plugin, entries) = (Arc::clone(&context.plugin), self.names.len());
         if entries <= FEW_NAMES {
@@ -187,13 +187,13 @@ impl IndexedArchive {
     }
 
     /// Matches the application against `pattern`.
-    fn decide(&self, pattern: Pattern<'_>, watch: &Watch<'_>) -> Result<Decision, Undecided> {
+    fn decide(&self, pattern: Pattern<'_>, go_on: &GoOn<'_>) -> Result<Decision, Undecided> {
         let application = AppDirectory::resolve(&self.names, &self.directory).map_err(|error| {
             Undecided::Directory { directory: ShownPath::new(&self.directory), error }
         })?;
         let decision = match pattern {
-            Pattern::FileName(pattern) => pattern.decide(&self.names, &application, watch)?,
-            Pattern::Glob(pattern) => pattern.decide(&self.names, &application, watch)?,
+            Pattern::FileName(pattern) => pattern.decide(&self.names, &application, go_on)?,
+            Pattern::Glob(pattern) => pattern.decide(&self.names, &application, go_on)?,
         };
         let explanation = decision.explain(&self.names, &application);
         let reason = if decision.is_match() {

@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::Range};
 use bytes::Bytes;
 use cmp_yaml::{
     Cause,
-    portable::portable_watched,
+    portable::portable_while,
     stream::{self, Receiver, read_part, read_stdout},
 };
 use thiserror::Error;
@@ -101,14 +101,14 @@ impl Manifests {
     /// Splits output into documents. Each is written so that the repo-server's
     /// JSON parser reads the same values.
     ///
-    /// The manifests together may have `limit` bytes. From time to time, `watch`
+    /// The manifests together may have `limit` bytes. From time to time, `go_on`
     /// gets the memory that the conversion uses, and stops it by returning false.
     pub fn parse(
         output: &[u8],
         limit: usize,
-        watch: &mut dyn FnMut(usize) -> bool,
+        go_on: &mut dyn FnMut(usize) -> bool,
     ) -> Result<Self, InvalidOutput> {
-        let part = Part::read(watch, |text, writer| read_stdout(output, limit, text, writer));
+        let part = Part::read(go_on, |text, writer| read_stdout(output, limit, text, writer));
         let Part { mut message, count } =
             part.map_err(|error| match error.yaml().map(cmp_yaml::Error::cause) {
                 Some(Cause::Limit) => InvalidOutput::Large { limit },
@@ -199,16 +199,16 @@ impl Part {
     pub(super) fn parse(
         part: (&[u8], Range<usize>),
         limit: usize,
-        watch: &mut dyn FnMut(usize) -> bool,
+        go_on: &mut dyn FnMut(usize) -> bool,
     ) -> Option<Self> {
-        Self::read(watch, |text, writer| read_part(part, limit, text, writer)).ok()
+        Self::read(go_on, |text, writer| read_part(part, limit, text, writer)).ok()
     }
 
     fn read<'w>(
-        watch: &'w mut dyn FnMut(usize) -> bool,
+        go_on: &'w mut dyn FnMut(usize) -> bool,
         read: impl FnOnce(&mut Vec<u8>, &mut MessageWriter<'w>) -> Result<(), stream::Error>,
     ) -> Result<Self, stream::Error> {
-        let (mut message, mut writer) = (Vec::new(), MessageWriter { watch, count: 0 });
+        let (mut message, mut writer) = (Vec::new(), MessageWriter { go_on, count: 0 });
         read(&mut message, &mut writer)?;
         Ok(Self { message, count: writer.count })
     }
@@ -250,7 +250,7 @@ impl<'m> Iterator for Texts<'m> {
 
 /// Turns each manifest into a field of the message.
 struct MessageWriter<'w> {
-    watch: &'w mut dyn FnMut(usize) -> bool,
+    go_on: &'w mut dyn FnMut(usize) -> bool,
     count: usize,
 }
 
@@ -258,9 +258,9 @@ impl Receiver for MessageWriter<'_> {
     fn manifest(&mut self, text: &mut Vec<u8>, start: usize) -> bool {
         // A copy replaces the manifest.
         let all = text.len();
-        let mut watch = |copy| (self.watch)(all.max(start + copy) + copy);
+        let mut go_on = |copy| (self.go_on)(all.max(start + copy) + copy);
         let manifest = text.get(start..).unwrap_or_default();
-        let Some(portable) = portable_watched(manifest, &mut watch) else { return false };
+        let Some(portable) = portable_while(manifest, &mut go_on) else { return false };
         if let Cow::Owned(other) = portable {
             text.truncate(start);
             text.extend_from_slice(&other);
@@ -278,7 +278,7 @@ impl Receiver for MessageWriter<'_> {
     }
 
     fn goes_on(&mut self, memory: usize) -> bool {
-        (self.watch)(memory)
+        (self.go_on)(memory)
     }
 }
 

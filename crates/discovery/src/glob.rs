@@ -16,7 +16,7 @@ use cmp_go::path;
 use super::invalid_pattern::MAX_PATTERN_BYTES;
 use super::match_error::{MatchCause, MatchError, PatternKind};
 use super::relative_pattern::RelativePattern;
-use super::steps::{Steps, Watch};
+use super::steps::{GoOn, Steps};
 use super::{AppDirectory, Decision, FileIndex, InvalidPattern, LookupError, PatternFault};
 
 /// A compiled `find.glob`.
@@ -78,14 +78,14 @@ impl GlobPattern {
     }
 
     /// Decides if the pattern matches anything, relative to an application. Stops
-    /// when `watch` returns false.
+    /// when `go_on` returns false.
     pub fn decide(
         &self,
         index: &FileIndex,
         app: &AppDirectory,
-        watch: &Watch<'_>,
+        go_on: &GoOn<'_>,
     ) -> Result<Decision, MatchError> {
-        self.decide_within(Steps::all(watch), index, app)
+        self.decide_within(Steps::all(go_on), index, app)
     }
 
     fn decide_within(

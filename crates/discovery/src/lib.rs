@@ -51,4 +51,4 @@ pub use glob::GlobPattern;
 pub use index::{EntryError, FileIndex, IndexLimits, LookupError, MakeError};
 pub use invalid_pattern::{InvalidPattern, PatternFault};
 pub use match_error::{MatchCause, MatchError, PatternKind};
-pub use steps::Watch;
+pub use steps::GoOn;

@@ -13,14 +13,14 @@ const MAX_STEPS: u64 = 1 << 29;
 const STRETCH: u64 = 1 << 16;
 
 /// Asked at intervals whether to go on with a decision.
-pub type Watch<'w> = dyn Fn() -> bool + 'w;
+pub type GoOn<'w> = dyn Fn() -> bool + 'w;
 
 /// The remaining steps of a decision.
 pub(super) struct Steps<'w> {
     left: u64,
     /// Steps until the caller is asked.
     unasked: u64,
-    watch: &'w Watch<'w>,
+    go_on: &'w GoOn<'w>,
 }
 
 /// A decision ended early.
@@ -34,13 +34,13 @@ pub(super) enum Exhausted {
 
 impl<'w> Steps<'w> {
     /// The full number of steps.
-    pub(super) fn all(watch: &'w Watch<'w>) -> Self {
-        Self::at_most(MAX_STEPS, watch)
+    pub(super) fn all(go_on: &'w GoOn<'w>) -> Self {
+        Self::at_most(MAX_STEPS, go_on)
     }
 
     /// A given number of steps.
-    pub(super) fn at_most(left: u64, watch: &'w Watch<'w>) -> Self {
-        Self { left, unasked: STRETCH, watch }
+    pub(super) fn at_most(left: u64, go_on: &'w GoOn<'w>) -> Self {
+        Self { left, unasked: STRETCH, go_on }
     }
 
     /// Uses `count` steps.
@@ -48,7 +48,7 @@ impl<'w> Steps<'w> {
         self.left = self.left.checked_sub(count).ok_or(Exhausted::Steps)?;
         if let Some(unasked) = self.unasked.checked_sub(count) {
             self.unasked = unasked;
-        } else if (self.watch)() {
+        } else if (self.go_on)() {
             self.unasked = STRETCH;
         } else {
             return Err(Exhausted::Stopped);

@@ -29,11 +29,11 @@ use super::{
     error::Error,
     event::{Event, EventKind, Scalar},
     float,
+    go_on::GoOn,
     offset::Offset,
     parser::Parser,
     place::Place,
     scalar::{self, Value},
-    watch::Watch,
 };
 
 /// Marks a value that JSON cannot express. No UTF-8 text contains this byte.
@@ -123,18 +123,18 @@ impl Writer {
         &mut self,
         parser: &mut Parser<'_>,
         before: usize,
-        watch: &mut Watch<'_>,
+        go_on: &mut GoOn<'_>,
     ) -> Result<(), WriteError> {
         self.clear();
         (self.growth, self.before) = (before, before);
-        Ok(self.read_events(parser, watch)?)
+        Ok(self.read_events(parser, go_on)?)
     }
 
     /// Appends the JSON of the document that was read to `out`.
     pub(super) fn finish(
         &mut self,
         out: &mut Vec<u8>,
-        watch: &mut Watch<'_>,
+        go_on: &mut GoOn<'_>,
     ) -> Result<Written, WriteError> {
         if let Some(refusal) = self.refusal.take() {
             return Err(refusal);
@@ -142,13 +142,13 @@ impl Writer {
         if self.raw.is_empty() {
             self.raw.extend_from_slice(b"null");
         }
-        self.announce(watch)?;
+        self.announce(go_on)?;
         self.assemble(out);
         self.release();
         Ok(Written { depth: self.height, has_unencodable: self.has_unencodable })
     }
 
-    fn read_events(&mut self, parser: &mut Parser<'_>, watch: &mut Watch<'_>) -> Result<(), Error> {
+    fn read_events(&mut self, parser: &mut Parser<'_>, go_on: &mut GoOn<'_>) -> Result<(), Error> {
         loop {
             let event = parser.next_event()?;
             let anchor = self.open_anchor(parser, &event);
@@ -169,7 +169,7 @@ impl Writer {
             self.check_size()?;
             self.events += 1;
             if self.events >= EVENTS || self.raw.len() - self.asked >= STRETCH {
-                self.ask(watch, parser.memory())?;
+                self.ask(go_on, parser.memory())?;
             }
         }
     }

@@ -77,6 +77,7 @@ mod error;
 mod event;
 mod float;
 mod go;
+mod go_on;
 mod json;
 mod offset;
 mod parser;
@@ -88,22 +89,21 @@ mod scanner;
 pub mod stream;
 mod token;
 pub mod tree;
-mod watch;
 
 use std::{borrow::Cow, mem};
 
 pub use self::{
     error::{Cause, Error},
+    go_on::GoOn,
     offset::MAX_DOCUMENT_BYTES,
     token::Style,
     tree::Tree,
-    watch::Watch,
 };
 use self::{
+    go_on::always,
     json::{UNENCODABLE, WriteError, Writer, Written},
     parser::Parser,
     reader::Source,
-    watch::unwatched,
 };
 
 /// Limit of [`to_json`] for one document's JSON, in bytes. Argo CD's
@@ -154,22 +154,22 @@ impl Converter {
     /// Appends the JSON of the first document to `out`. After an error, `out`
     /// may contain a part of it.
     pub fn convert(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-        self.append(document, out, &mut unwatched).map(|_| ())
+        self.append(document, out, &mut always).map(|_| ())
     }
 
     fn append(
         &mut self,
         document: &[u8],
         out: &mut Vec<u8>,
-        watch: &mut Watch<'_>,
+        go_on: &mut GoOn<'_>,
     ) -> Result<Written, Error> {
         let start = out.len();
         let source = Source::new(document)?;
         let mut parser = Parser::new(&source, mem::take(&mut self.parser));
-        let read = self.writer.read(&mut parser, start, watch);
+        let read = self.writer.read(&mut parser, start, go_on);
         // Frees the buffer of a huge scalar before the text is assembled.
         self.parser = parser.into_buffers();
-        let facts = match read.and_then(|()| self.writer.finish(out, watch)) {
+        let facts = match read.and_then(|()| self.writer.finish(out, go_on)) {
             Ok(facts) => facts,
             Err(WriteError::Error(error)) => return Err(error),
             Err(WriteError::Key(place)) => {

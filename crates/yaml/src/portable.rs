@@ -11,7 +11,7 @@ mod string;
 use std::borrow::Cow;
 
 use self::string::{JsonString, Spelling};
-use crate::watch::{Watch, unwatched};
+use crate::go_on::{GoOn, always};
 
 /// Longest key in characters, with everything before its colon. The limit is
 /// YAML 1.1's.
@@ -27,16 +27,16 @@ const BLOCK: usize = MAX_KEY_CHARACTERS / 4;
 /// result is unspecified.
 #[must_use]
 pub fn portable(json: &[u8]) -> Cow<'_, [u8]> {
-    portable_watched(json, &mut unwatched).unwrap_or(Cow::Borrowed(json))
+    portable_while(json, &mut always).unwrap_or(Cow::Borrowed(json))
 }
 
-/// Like [`portable`]; `None` if `watch` stops it. One byte may become six, so `watch` is
+/// Like [`portable`]; `None` if `go_on` stops it. One byte may become six, so `go_on` is
 /// asked at intervals, with the bytes of the new text.
-pub fn portable_watched<'j>(json: &'j [u8], watch: &mut Watch<'_>) -> Option<Cow<'j, [u8]>> {
+pub fn portable_while<'j>(json: &'j [u8], go_on: &mut GoOn<'_>) -> Option<Cow<'j, [u8]>> {
     if is_plain(json) {
         return Some(Cow::Borrowed(json));
     }
-    let mut rewritten = Spelling::new(watch);
+    let mut rewritten = Spelling::new(go_on);
     let mut kept = 0;
     let mut at = 0;
     while let Some(offset) = memchr::memchr(b'"', &json[at..]) {

@@ -42,7 +42,7 @@ pub trait Receiver {
     /// its new length counts. Returns whether to go on.
     fn manifest(&mut self, text: &mut Vec<u8>, start: usize) -> bool;
 
-    /// Asked at intervals whether to go on; see [`Watch`](crate::Watch).
+    /// Asked at intervals whether to go on; see [`GoOn`](crate::GoOn).
     fn goes_on(&mut self, memory: usize) -> bool;
 }
 
@@ -188,8 +188,8 @@ impl<'a> Reader<'a> {
 
     fn convert(&mut self, chunk: &Chunk<'_>) -> Result<(), Error> {
         let start = self.manifests.len();
-        let mut watch = |memory| self.receiver.goes_on(memory);
-        let facts = self.converter.append(&chunk.text, self.manifests, &mut watch);
+        let mut go_on = |memory| self.receiver.goes_on(memory);
+        let facts = self.converter.append(&chunk.text, self.manifests, &mut go_on);
         let last = chunk.text.trim_ascii_end().len();
         let range = chunk.start..chunk.start + last;
         let facts = facts.map_err(|error| self.yaml_error(error, range))?;

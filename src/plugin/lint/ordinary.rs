@@ -1,6 +1,6 @@
 //! Warns of discovery that claims applications which Argo CD renders itself.
 
-use cmp_discovery::{AppDirectory, FileIndex, IndexLimits, Watch};
+use cmp_discovery::{AppDirectory, FileIndex, GoOn, IndexLimits};
 
 use crate::plugin::{
     Code, Diagnostic, Discovery, PluginDefinition, locator::Locator, manifest::Step,
@@ -44,10 +44,10 @@ fn claims(definition: &PluginDefinition, files: &[&str]) -> Option<bool> {
         index.add_file(file.as_bytes()).ok()?;
     }
     let application = AppDirectory::resolve(&index, b".").ok()?;
-    let watch: &Watch<'_> = &|| true;
+    let go_on: &GoOn<'_> = &|| true;
     let decision = match definition.discovery.as_ref()? {
-        Discovery::FileName(pattern) => pattern.decide(&index, &application, watch),
-        Discovery::Glob(pattern) => pattern.decide(&index, &application, watch),
+        Discovery::FileName(pattern) => pattern.decide(&index, &application, go_on),
+        Discovery::Glob(pattern) => pattern.decide(&index, &application, go_on),
         Discovery::Command(_) => return None,
     };
     decision.ok().map(|decision| decision.is_match())

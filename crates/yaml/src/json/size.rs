@@ -1,6 +1,6 @@
 //! The memory of a writer, and the questions to its caller.
 
-use super::{Anchor, Entry, Error, Frame, MergeSource, Patch, Watch, Writer};
+use super::{Anchor, Entry, Error, Frame, GoOn, MergeSource, Patch, Writer};
 
 /// Largest buffer that is kept for the next document, in bytes.
 const MAX_KEPT_BYTES: usize = 4 << 20;
@@ -50,16 +50,16 @@ impl Writer {
     }
 
     /// Asks the caller if there is room for the final text.
-    pub(super) fn announce(&mut self, watch: &mut Watch<'_>) -> Result<(), Error> {
+    pub(super) fn announce(&mut self, go_on: &mut GoOn<'_>) -> Result<(), Error> {
         // `growth` includes the bytes that are in `out` already.
         let new = self.raw.len().saturating_add(self.growth) - self.before;
-        if new >= super::STRETCH { self.ask(watch, new) } else { Ok(()) }
+        if new >= super::STRETCH { self.ask(go_on, new) } else { Ok(()) }
     }
 
     /// Asks the caller whether to go on with `more` bytes.
-    pub(super) fn ask(&mut self, watch: &mut Watch<'_>, more: usize) -> Result<(), Error> {
+    pub(super) fn ask(&mut self, go_on: &mut GoOn<'_>, more: usize) -> Result<(), Error> {
         (self.events, self.asked) = (0, self.raw.len());
-        if watch(self.memory().saturating_add(more)) { Ok(()) } else { Err(Error::stopped()) }
+        if go_on(self.memory().saturating_add(more)) { Ok(()) } else { Err(Error::stopped()) }
     }
 
     /// Bytes in use, `out` included.

@@ -1,8 +1,8 @@
 //! JSON strings and their spellings that YAML refuses or changes.
 
-use crate::watch::Watch;
+use crate::go_on::GoOn;
 
-/// Bytes of a new text after which the watch is asked.
+/// Bytes of a new text after which the caller is asked.
 const INTERVAL: usize = 64 << 10;
 
 /// Bytes that are looked at together, enough for vector instructions.
@@ -89,18 +89,18 @@ fn unportable_character(text: &[u8]) -> Option<(char, usize)> {
 /// A text in another spelling, and its supervision.
 pub(super) struct Spelling<'w, 'f> {
     pub(super) text: Vec<u8>,
-    /// The length at which the watch is asked.
+    /// The length at which the caller is asked.
     due: usize,
-    watch: &'w mut Watch<'f>,
+    go_on: &'w mut GoOn<'f>,
 }
 
 impl<'w, 'f> Spelling<'w, 'f> {
-    pub(super) fn new(watch: &'w mut Watch<'f>) -> Self {
-        Self { text: Vec::new(), due: INTERVAL, watch }
+    pub(super) fn new(go_on: &'w mut GoOn<'f>) -> Self {
+        Self { text: Vec::new(), due: INTERVAL, go_on }
     }
 
     /// Appends a string with quotes in a spelling that YAML accepts. `shorten` also
-    /// decodes escapes. `None` if the watch stops it.
+    /// decodes escapes. `None` if the caller stops it.
     pub(super) fn append(&mut self, string: &[u8], shorten: bool) -> Option<()> {
         let mut rest = string;
         while let [byte, next @ ..] = rest {
@@ -130,7 +130,7 @@ impl<'w, 'f> Spelling<'w, 'f> {
     }
 
     fn is_granted(&mut self) -> Option<()> {
-        (self.watch)(self.text.len()).then_some(())
+        (self.go_on)(self.text.len()).then_some(())
     }
 }
 

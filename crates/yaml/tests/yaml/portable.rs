@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use cmp_yaml::{
-    portable::{portable, portable_watched},
+    portable::{portable, portable_while},
     to_json,
 };
 
@@ -75,11 +75,11 @@ fn a_spelling_that_takes_much_memory_can_be_stopped() {
     let json = format!("[\"{}\"]", "\u{7f}".repeat(1 << 20));
     let mut told = 0;
     let mut grants = |most: usize| {
-        let mut watch = |memory| {
+        let mut go_on = |memory| {
             told = memory;
             memory <= most
         };
-        portable_watched(json.as_bytes(), &mut watch).map(|text| text.len())
+        portable_while(json.as_bytes(), &mut go_on).map(|text| text.len())
     };
     assert_eq!(grants(usize::MAX), Some((6 << 20) + 4));
     assert_eq!(grants(1 << 20), None);

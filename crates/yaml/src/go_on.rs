@@ -2,9 +2,9 @@
 
 /// Asked at intervals whether to go on. The argument is the memory of all
 /// buffers in bytes, results included and the input not.
-pub type Watch<'w> = dyn FnMut(usize) -> bool + 'w;
+pub type GoOn<'w> = dyn FnMut(usize) -> bool + 'w;
 
 /// Never stops a conversion.
-pub(super) fn unwatched(_memory: usize) -> bool {
+pub(super) fn always(_memory: usize) -> bool {
     true
 }
