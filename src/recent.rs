@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use serde::{Deserialize, Serialize};
@@ -110,10 +110,16 @@ impl Recent {
     /// Keeps a request instead of the oldest one.
     pub fn keep(&self, entry: impl FnOnce(Details) -> Entry) {
         let entry = entry(self.details);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept();
         kept.entries.truncate(MAX_KEPT - 1);
         kept.entries.push_front(entry);
         kept.total += 1;
+    }
+
+    /// The number of requests so far.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.kept().total
     }
 
     /// The requests.
@@ -126,7 +132,7 @@ impl Recent {
     /// their number now.
     #[must_use]
     pub fn since(&self, seen: Option<u64>, most: usize) -> (Listing, u64) {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept();
         let new = kept.total - seen.unwrap_or_default();
         let new = usize::try_from(new).unwrap_or(usize::MAX).min(most);
         let listing = Listing {
@@ -135,6 +141,10 @@ impl Recent {
             requests: kept.entries.iter().take(new).map(|entry| self.shown(entry)).collect(),
         };
         (listing, kept.total)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn shown(&self, entry: &Entry) -> Entry {

@@ -78,7 +78,7 @@ pub use self::{
     hint::{Advice, Hint, Opening, Reach},
     incoming::{ArchiveLimits, ChunkStream, Incoming},
     index::IndexResources,
-    kept::KeptArchives,
+    kept::{ArchiveShare, KeptArchives},
     manifests::{InvalidOutput, Manifests},
     memory::NoMemory,
     observed::{Observation, Sighting},

@@ -5,6 +5,7 @@ mod failed;
 mod first_pass;
 mod health;
 mod heap;
+mod housekeeping;
 mod http;
 mod loading;
 mod orphans;
@@ -12,7 +13,6 @@ mod parts;
 mod paths;
 mod resources;
 mod samples;
-mod saturation;
 mod signals;
 mod sockets;
 mod threads;
@@ -34,12 +34,12 @@ use tracing::warn;
 pub(crate) use self::loading::reach;
 use self::{
     first_pass::{report_ready, unserved},
+    housekeeping::Housekeeping,
     http::Listeners,
     loading::load,
     parts::Parts,
     paths::{directories, refuse_exposing_paths, upkeep, warn_of_missing_paths},
     resources::Resources,
-    saturation::Saturation,
     signals::Signals,
     sockets::{only_owners_remove, prepare_sockets},
 };
@@ -60,8 +60,8 @@ use crate::{
     plugin::PluginName,
     recent::Recent,
     request::{
-        ArchiveLimits, CommandDefaults, Converter, CredentialHelper, Fingerprints, IndexResources,
-        KeptArchives, MatchCache, Pipeline, Reach, admission::Admission,
+        ArchiveLimits, ArchiveShare, CommandDefaults, Converter, CredentialHelper, Fingerprints,
+        IndexResources, KeptArchives, MatchCache, Pipeline, Reach, admission::Admission,
     },
     shutdown::Shutdown,
     state::{State, measure},
@@ -268,7 +268,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     let pipeline = pipeline(config, Arc::clone(&reach), link.clone(), resources.subscribe());
     refuse_exposing_paths(config.bounds().read, reach, &pipeline.files).await?;
     let common = common(config, pipeline, recorders, metrics.clone());
-    let saturation = Saturation { common: common.clone(), states: state.subscribe() };
+    let housekeeping = Housekeeping { common: common.clone(), states: state.subscribe() };
     let socket_dir = config.socket_dir();
     let binder = Binder::new(&socket_dir, common.clone())
         .map_err(|error| NotServing::Sockets { path: socket_dir.clone(), error })?;
@@ -297,7 +297,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
         &parts,
     );
     parts.run("container", resources.follow(handles.clone(), room, stop.clone()));
-    parts.run("saturation", saturation.follow());
+    parts.run("housekeeping", housekeeping.run());
     parts.run("upkeep", upkeep(config, abilities, pipeline.volume, handles).run());
     let bundles = failed::keep(keeping, &parts);
     parts.run("metrics", measure(state.subscribe(), metrics.clone()));
@@ -323,6 +323,7 @@ fn common(config: &Serve, pipeline: Pipeline, recorders: Recorders, metrics: Met
     Common {
         calls: pipeline.defaults.calls.clone(),
         answers: TaskTracker::new(),
+        archive_share: pipeline.kept.share(),
         pipeline,
         max_message: config.max_message(),
         drains: Drains::default(),
@@ -348,8 +349,9 @@ fn pipeline(
     let converter = Converter::new(budget.clone(), config.max_message(), encode_announcements);
     let volume = WorkVolume::new(config.work_dir()).within(budget.clone());
     let (admission, indexes) = (Admission::new(budget.clone()), IndexResources::default());
+    let share = ArchiveShare::new(budget.clone(), admission.clone());
     Pipeline {
-        kept: KeptArchives::new(budget.clone(), admission.clone(), &indexes, link.has_own_uids()),
+        kept: KeptArchives::new(share, &indexes, link.has_own_uids()),
         link,
         own: admission.lanes(),
         admission,

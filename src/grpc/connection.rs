@@ -98,8 +98,8 @@ impl Server {
             answer(routes.clone(), open_calls.enter(), request)
         });
         // The memory that the unread archive of a waiting request may use.
-        let Common { pipeline, connections, room, .. } = &self.common;
-        let lent = pipeline.kept.lend(WIDE_WINDOW.into());
+        let Common { archive_share, connections, room, .. } = &self.common;
+        let lent = archive_share.lend(WIDE_WINDOW.into());
         let mut http = self.http.clone();
         http.initial_stream_window_size(if lent.is_some() { WIDE_WINDOW } else { WINDOW });
         let connection = http.serve_connection(TokioIo::new(Repaired::new(stream)), service);

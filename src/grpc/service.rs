@@ -29,7 +29,10 @@ use crate::{
     metrics::{Method, Metrics, Outcome, PluginMetrics},
     plugin::Announcement,
     recent::Recent,
-    request::{Incoming, Pipeline, ReceiveError, RequestError, Verdict, admission::Membership},
+    request::{
+        ArchiveShare, Incoming, Pipeline, ReceiveError, RequestError, Verdict,
+        admission::Membership,
+    },
     traces::Tracer,
 };
 
@@ -38,6 +41,8 @@ use crate::{
 pub struct Common {
     /// Serves the plugins' requests.
     pub pipeline: Pipeline,
+    /// Memory for archives, which also lends that of wide windows.
+    pub archive_share: ArchiveShare,
     /// Counts the requests.
     pub metrics: Metrics,
     /// Records the requests.

@@ -10,6 +10,7 @@ mod listing;
 mod maker;
 mod pages;
 mod repository;
+mod share;
 
 use std::{
     collections::HashMap,
@@ -17,10 +18,7 @@ use std::{
     num::NonZeroUsize,
     ops::Range,
     os::fd::{AsFd, BorrowedFd},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -32,19 +30,18 @@ use tokio::{
     time::Instant,
 };
 
+pub use self::share::ArchiveShare;
 use self::{listing::Listing, pages::Pages, repository::RepositoryKey};
 pub(super) use self::{
     maker::{Maker, MakerTurn},
     repository::{KeptRepository, Repository, Turn},
 };
 use super::{
-    admission::Admission,
     deadline::{Deadline, DeadlinePassed},
     header::{Checksum, RequestHeader},
     index::IndexResources,
     threads::Threads,
 };
-use crate::budget::Budget;
 
 /// Smallest compressed archive to keep, in bytes. Decompressing smaller ones takes
 /// less than 2 ms.
@@ -70,15 +67,9 @@ pub struct KeptArchives(Arc<Shelf>);
 #[derive(Debug)]
 struct Shelf {
     table: Mutex<Table>,
-    /// Bytes of all archives that are kept, still in use, or being made.
-    used: AtomicU64,
-    /// Bytes that are lent for something else.
-    lent: AtomicU64,
+    share: ArchiveShare,
     /// Bytes of all repositories on a disk.
     on_disk: AtomicU64,
-    budget: watch::Receiver<Budget>,
-    /// Knows how many requests wait.
-    admission: Admission,
     threads: Threads,
     makers: Arc<Semaphore>,
     unpackers: Arc<Semaphore>,
@@ -142,13 +133,6 @@ pub(super) struct Unseen {
     bytes: u64,
 }
 
-/// Memory for something else than archives, given back when this is dropped.
-#[derive(Debug)]
-pub struct Lent {
-    shelf: KeptArchives,
-    bytes: u64,
-}
-
 /// Memory of an archive, given back when this is dropped.
 #[derive(Debug)]
 pub(super) struct ArchiveMemory {
@@ -159,12 +143,7 @@ pub(super) struct ArchiveMemory {
 impl KeptArchives {
     /// Keeps nothing yet. `indexes` has the threads for work with archives.
     #[must_use]
-    pub fn new(
-        budget: watch::Receiver<Budget>,
-        admission: Admission,
-        indexes: &IndexResources,
-        has_own_uids: bool,
-    ) -> Self {
+    pub fn new(share: ArchiveShare, indexes: &IndexResources, has_own_uids: bool) -> Self {
         let table = Table {
             seen: LruCache::new(MAX_SEEN),
             kept: LruCache::unbounded(),
@@ -173,11 +152,8 @@ impl KeptArchives {
         };
         Self(Arc::new(Shelf {
             table: Mutex::new(table),
-            used: AtomicU64::new(0),
-            lent: AtomicU64::new(0),
+            share,
             on_disk: AtomicU64::new(0),
-            budget,
-            admission,
             threads: indexes.threads.clone(),
             makers: Arc::new(Semaphore::new(MAKERS)),
             unpackers: Arc::new(Semaphore::new(UNPACKERS)),
@@ -190,8 +166,8 @@ impl KeptArchives {
     pub(super) fn way(&self, header: &RequestHeader, repository: &Repository) -> Way {
         let Ok(checksum) = Checksum::try_from(&*header.checksum) else { return Way::Worker };
         // Requests that wait need the memory, and more uses would keep it longer.
-        let share = self.share();
-        if !(LEAST..=share).contains(&header.size) || self.in_use() > share {
+        let share = self.0.share.bytes();
+        if !(LEAST..=share).contains(&header.size) || self.0.share.in_use() > share {
             return Way::Worker;
         }
         let mut table = self.table();
@@ -221,20 +197,10 @@ impl KeptArchives {
         self.take(0);
     }
 
-    /// Lends memory for something else while half of the share is free.
+    /// The memory for archives.
     #[must_use]
-    pub fn lend(&self, bytes: u64) -> Option<Lent> {
-        let most = (self.whole_share() / 2).saturating_sub(self.in_use());
-        let lent = self.0.lent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |lent| {
-            lent.checked_add(bytes).filter(|lent| *lent <= most)
-        });
-        lent.is_ok().then(|| Lent { shelf: self.clone(), bytes })
-    }
-
-    /// Bytes of memory of archives and repositories.
-    #[must_use]
-    pub fn in_use(&self) -> u64 {
-        self.0.used.load(Ordering::Relaxed)
+    pub fn share(&self) -> ArchiveShare {
+        self.0.share.clone()
     }
 
     fn keep(&self, checksum: Checksum, archive: KeptArchive) {
@@ -246,22 +212,13 @@ impl KeptArchives {
         self.table().seen_now(checksum).unfit = Some(Instant::now());
     }
 
-    /// Bytes that all archives may have now.
-    fn share(&self) -> u64 {
-        self.whole_share().saturating_sub(self.0.lent.load(Ordering::Relaxed))
-    }
-
-    fn whole_share(&self) -> u64 {
-        let waiting = self.0.admission.load().waiting;
-        self.0.budget.borrow().archives_beside(waiting)
-    }
-
     /// Takes memory, of the archives that were not used for the longest time if there
     /// is too little. Those in use stay. Returns false if it is not enough.
     fn take(&self, bytes: u64) -> bool {
-        let (share, in_memory) = (self.share(), self.0.budget.borrow().in_memory);
+        let all = &self.0.share;
+        let (most, in_memory) = (all.bytes(), all.budget().in_memory);
         let mut table = self.table();
-        while self.0.used.load(Ordering::Relaxed).saturating_add(bytes) > share {
+        while all.in_use().saturating_add(bytes) > most {
             let idle = table.kept.iter().rev().find(|(_, (kept, _))| Arc::strong_count(kept) == 1);
             if let Some(checksum) = idle.map(|(checksum, _)| *checksum) {
                 table.kept.pop(&checksum);
@@ -271,7 +228,7 @@ impl KeptArchives {
                 return false;
             }
         }
-        self.0.used.fetch_add(bytes, Ordering::Relaxed);
+        all.take(bytes);
         true
     }
 
@@ -360,7 +317,7 @@ impl ArchiveMemory {
     fn grow(&mut self, bytes: u64) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         // If it can never fit, others need not make room.
-        let is_enough = more == 0 || (bytes <= self.shelf.share() && self.shelf.take(more));
+        let is_enough = more == 0 || (bytes <= self.shelf.0.share.bytes() && self.shelf.take(more));
         if is_enough {
             self.bytes += more;
         }
@@ -368,15 +325,9 @@ impl ArchiveMemory {
     }
 }
 
-impl Drop for Lent {
-    fn drop(&mut self) {
-        self.shelf.0.lent.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
 impl Drop for ArchiveMemory {
     fn drop(&mut self) {
-        self.shelf.0.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.shelf.0.share.give_back(self.bytes);
     }
 }
 

@@ -160,7 +160,7 @@ impl KeptArchives {
 
     /// Repositories that may be kept.
     fn most_repositories(&self) -> usize {
-        (self.0.budget.borrow().leases.amount / PART) as usize
+        (self.0.share.budget().leases.amount / PART) as usize
     }
 }
 
@@ -237,7 +237,7 @@ impl Space {
     /// that is not enough.
     fn take(shelf: &KeptArchives, bytes: u64) -> Option<Self> {
         let (in_memory, disk) = {
-            let budget = shelf.0.budget.borrow();
+            let budget = shelf.0.share.budget();
             (budget.in_memory, budget.disk.amount)
         };
         if in_memory {

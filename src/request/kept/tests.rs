@@ -10,7 +10,10 @@ use sha2::{Digest, Sha256};
 use tokio::time::advance;
 
 use super::*;
-use crate::{budget::Share, request::hex};
+use crate::{
+    budget::{Budget, Share},
+    request::{admission::Admission, hex},
+};
 
 const LIMITS: UnpackLimits = UnpackLimits { bytes: 1 << 30, files: 1000, is_volume: false };
 
@@ -18,8 +21,16 @@ const MIB: u64 = 1 << 20;
 
 fn shelf(bytes: u64) -> KeptArchives {
     let archives = Share::new(bytes, "a test");
-    let budget = watch::channel(Budget { archives, ..Budget::default() }).1;
-    KeptArchives::new(budget.clone(), Admission::new(budget), &IndexResources::default(), true)
+    shelf_within(watch::channel(Budget { archives, ..Budget::default() }).1)
+}
+
+fn shelf_within(budget: watch::Receiver<Budget>) -> KeptArchives {
+    let share = ArchiveShare::new(budget.clone(), Admission::new(budget));
+    KeptArchives::new(share, &IndexResources::default(), true)
+}
+
+fn used(shelf: &KeptArchives) -> u64 {
+    shelf.0.share.in_use()
 }
 
 /// A packed repository of files with these names and lengths.
@@ -94,7 +105,7 @@ async fn an_archive_that_comes_again_is_kept_and_sealed() {
     file(&archive).read_exact_at(&mut bytes, 0).unwrap();
     assert!(bytes == tar, "the archive is another one");
     assert!(file(&archive).write_at(b"x", 0).is_err() && file(&archive).set_len(0).is_err());
-    assert!(shelf.in_use() >= archive.length && shelf.in_use() <= archive.length + 2 * MIB);
+    assert!(used(&shelf) >= archive.length && used(&shelf) <= archive.length + 2 * MIB);
 }
 
 #[tokio::test]
@@ -121,7 +132,7 @@ async fn other_bytes_are_never_kept() {
         maker.finish().await;
         assert!(matches!(way(&shelf, stated), Way::Worker), "it is not tried again");
     }
-    assert_eq!(shelf.in_use(), 0);
+    assert_eq!(used(&shelf), 0);
 }
 
 #[tokio::test]
@@ -150,7 +161,7 @@ async fn all_archives_together_have_a_bound() {
     let mut in_use = None;
     for (number, archive) in packed.iter().enumerate() {
         keep(&shelf, archive).await;
-        assert!(shelf.in_use() <= 8 * MIB, "{}", shelf.in_use());
+        assert!(used(&shelf) <= 8 * MIB, "{}", used(&shelf));
         assert!(kept(&shelf, archive).is_some(), "{number}");
         in_use = in_use.or_else(|| kept(&shelf, archive));
     }
@@ -160,7 +171,7 @@ async fn all_archives_together_have_a_bound() {
     keep(&shelf, &large).await;
     assert!(kept(&shelf, &large).is_none(), "it does not fit beside the one in use");
     drop(in_use);
-    assert!(shelf.in_use() <= 8 * MIB);
+    assert!(used(&shelf) <= 8 * MIB);
 }
 
 #[tokio::test]
@@ -175,14 +186,15 @@ async fn something_that_can_never_fit_takes_no_room_from_others() {
 #[tokio::test]
 async fn memory_is_lent_while_half_of_it_is_free() {
     let (shelf, packed) = (shelf(8 * MIB), pack(&repository(b'a', MIB)));
-    let lent: Vec<_> = iter::from_fn(|| shelf.lend(MIB)).collect();
+    let share = &shelf.0.share;
+    let lent: Vec<_> = iter::from_fn(|| share.lend(MIB)).collect();
     assert_eq!(lent.len(), 4);
-    assert_eq!(shelf.in_use(), 0, "no archive");
+    assert_eq!(used(&shelf), 0, "no archive");
     drop(lent);
-    assert!(shelf.lend(4 * MIB).is_some());
+    assert!(share.lend(4 * MIB).is_some());
     keep(&shelf, &packed).await;
     assert!(kept(&shelf, &packed).is_some());
-    assert!(shelf.lend(4 * MIB).is_none() && shelf.lend(MIB).is_some());
+    assert!(share.lend(4 * MIB).is_none() && share.lend(MIB).is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,7 +208,7 @@ async fn an_archive_that_nobody_uses_is_dropped() {
     assert!(kept(&shelf, &packed).is_some(), "it was used");
     advance(IDLE).await;
     shelf.sweep();
-    assert_eq!(shelf.in_use(), 0);
+    assert_eq!(used(&shelf), 0);
     // One request long ago is no reason to keep it.
     advance(IDLE).await;
     assert!(matches!(way(&shelf, &packed), Way::Worker));
@@ -206,14 +218,13 @@ async fn an_archive_that_nobody_uses_is_dropped() {
 async fn archives_go_when_their_share_shrinks() {
     let archives = |bytes| Budget { archives: Share::new(bytes, ""), ..Budget::default() };
     let (resize, budget) = watch::channel(archives(64 * MIB));
-    let admission = Admission::new(budget.clone());
-    let shelf = KeptArchives::new(budget, admission, &IndexResources::default(), true);
+    let shelf = shelf_within(budget);
     let packed = pack(&repository(b'a', MIB));
     keep(&shelf, &packed).await;
     resize.send_replace(archives(LEAST));
     assert!(matches!(way(&shelf, &packed), Way::Worker));
     shelf.sweep();
-    assert_eq!(shelf.in_use(), 0);
+    assert_eq!(used(&shelf), 0);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::{
     request::{
         admission::Admission,
         index::IndexResources,
-        kept::{IDLE, Way},
+        kept::{ArchiveShare, IDLE, Way},
     },
 };
 
@@ -25,13 +25,13 @@ fn shelf(leases: u32, has_own_uids: bool) -> KeptArchives {
         leases: Share::new(leases, "a test"),
         ..Budget::default()
     };
+    shelf_within(budget, has_own_uids)
+}
+
+fn shelf_within(budget: Budget, has_own_uids: bool) -> KeptArchives {
     let budget = watch::channel(budget).1;
-    KeptArchives::new(
-        budget.clone(),
-        Admission::new(budget),
-        &IndexResources::default(),
-        has_own_uids,
-    )
+    let share = ArchiveShare::new(budget.clone(), Admission::new(budget));
+    KeptArchives::new(share, &IndexResources::default(), has_own_uids)
 }
 
 fn header(letter: char, size: u64) -> RequestHeader {
@@ -120,13 +120,7 @@ async fn repositories_have_a_part_of_the_disk_or_of_the_memory() {
             in_memory,
             ..Budget::default()
         };
-        let budget = watch::channel(budget).1;
-        let shelf = KeptArchives::new(
-            budget.clone(),
-            Admission::new(budget),
-            &IndexResources::default(),
-            true,
-        );
+        let shelf = shelf_within(budget, true);
         let take = || Space::take(&shelf, MIB);
         let taken: Vec<_> = iter::from_fn(take).collect();
         assert_eq!((taken.len(), take().is_some()), (most, false), "{in_memory}");

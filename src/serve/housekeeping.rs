@@ -1,4 +1,4 @@
-//! The use of the budget, for metrics. Gives back what nobody uses any more.
+//! Regular work: gives back what nobody uses any more, and measures the use of the budget.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use tokio::{
 use super::heap::Heap;
 use crate::{grpc::Common, metrics::Shared, request::admission::Load, state::State};
 
-/// Time between two measurements.
+/// Time between two rounds.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// The parts that know how much of the budget is in use.
+/// The parts that have something to give back, or know how much of the budget is in use.
 #[derive(Debug)]
-pub(super) struct Saturation {
+pub(super) struct Housekeeping {
     pub(super) common: Common,
     pub(super) states: Receiver<State>,
 }
 
-impl Saturation {
-    /// Measures until the runtime ends.
-    pub(super) async fn follow(self) {
+impl Housekeeping {
+    /// Works until the runtime ends.
+    pub(super) async fn run(self) {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heap = Heap::default();
@@ -34,13 +34,13 @@ impl Saturation {
             for (resource, amount) in self.measure() {
                 metrics.budget_used(resource, amount);
             }
-            let (_, ended) = recorders.recent.since(None, 0);
-            heap.give_back(ended, calls.is_empty()).await;
+            heap.give_back(recorders.recent.total(), calls.is_empty()).await;
         }
     }
 
+    /// The use of each part of the budget.
     fn measure(&self) -> [(Shared, u64); 9] {
-        let Common { pipeline, room, .. } = &self.common;
+        let Common { pipeline, archive_share, room, .. } = &self.common;
         let Load { running, waiting } = pipeline.admission.load();
         let used = pipeline.link.consumption().borrow().total();
         let state = self.states.borrow();
@@ -56,7 +56,7 @@ impl Saturation {
             (Shared::Processes, used.processes),
             (Shared::Disk, used.disk),
             (Shared::Outputs, pipeline.converter.in_use()),
-            (Shared::Archives, pipeline.kept.in_use()),
+            (Shared::Archives, archive_share.in_use()),
             (Shared::Connections, room.in_use() as u64),
         ]
     }
