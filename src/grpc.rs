@@ -4,8 +4,10 @@
 
 mod acceptor;
 mod account;
+mod announcements;
 mod ask_pass;
 mod authority;
+mod backend;
 mod bind;
 mod call;
 mod client;
@@ -32,11 +34,12 @@ mod version;
 mod warning_pause;
 mod wire;
 
+pub use announcements::encode_announcements;
 pub use ask_pass::{Answer, ask, relay};
+pub use backend::{Backend, Recorders};
 pub use bind::{Binder, check_length, directory_remedy};
 pub use client::{Client, ClientError, Configuration, Parcel, Refusal};
 pub use open_calls::OpenCalls;
 pub use room::Room;
-pub use service::{Common, Recorders, encode_announcements};
 pub use stream::Drains;
 pub use sweep::sweep;

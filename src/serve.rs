@@ -51,8 +51,8 @@ use crate::{
     container::{OomCounter, raise_descriptors},
     event::{self, Event},
     grpc::{
-        Binder, Common, Drains, OpenCalls, Recorders, Room, directory_remedy, encode_announcements,
-        relay,
+        Backend, Binder, Drains, OpenCalls, Recorders, Room, directory_remedy,
+        encode_announcements, relay,
     },
     loader::NoSnapshot,
     log::{self, LogControl},
@@ -267,12 +267,12 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     let mut driver = pin!(threads::drive(driver));
     let pipeline = pipeline(config, Arc::clone(&reach), link.clone(), resources.subscribe());
     refuse_exposing_paths(config.bounds().read, reach, &pipeline.files).await?;
-    let common = common(config, pipeline, recorders, metrics.clone());
-    let housekeeping = Housekeeping { common: common.clone(), states: state.subscribe() };
+    let backend = backend(config, pipeline, recorders, metrics.clone());
+    let housekeeping = Housekeeping { backend: backend.clone(), states: state.subscribe() };
     let socket_dir = config.socket_dir();
-    let binder = Binder::new(&socket_dir, common.clone())
+    let binder = Binder::new(&socket_dir, backend.clone())
         .map_err(|error| NotServing::Sockets { path: socket_dir.clone(), error })?;
-    let Common { pipeline, recorders, room, connections, calls, answers, cut_off, .. } = common;
+    let Backend { pipeline, recorders, room, connections, calls, answers, cut_off, .. } = backend;
     tokio::select! {
         biased;
         () = signals.stop.during_start() => return Ok(()),
@@ -317,10 +317,10 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     }
 }
 
-fn common(config: &Serve, pipeline: Pipeline, recorders: Recorders, metrics: Metrics) -> Common {
+fn backend(config: &Serve, pipeline: Pipeline, recorders: Recorders, metrics: Metrics) -> Backend {
     let connections = pipeline.budget.borrow().connections.clone();
     let open_calls = OpenCalls::new(pipeline.budget.clone());
-    Common {
+    Backend {
         calls: pipeline.defaults.calls.clone(),
         answers: TaskTracker::new(),
         archive_share: pipeline.kept.share(),

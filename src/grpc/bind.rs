@@ -16,11 +16,11 @@ use tracing::warn;
 
 use super::{
     acceptor::{Acceptor, PublishedSocket},
+    backend::Backend,
     client::Client,
     connection::Server,
     leftovers::Leftovers,
     occupant::examine,
-    service::Common,
     services::services,
     socket_watch::SocketWatch,
     staging::{self, Staging},
@@ -49,7 +49,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Binder {
     directory: PathBuf,
-    common: Common,
+    backend: Backend,
     /// The services of all plugins.
     services: Routes,
     staging: Mutex<Arc<Staging>>,
@@ -59,13 +59,13 @@ pub struct Binder {
 
 impl Binder {
     /// Creates a binder for sockets in `directory`, which must exist.
-    pub fn new(directory: &Path, common: Common) -> io::Result<Self> {
+    pub fn new(directory: &Path, backend: Backend) -> io::Result<Self> {
         check_length(directory)?;
         restore(directory, DIRECTORY_MODE)?;
         let staging = Mutex::new(Arc::new(Staging::new(directory)?));
         let (directory, watch) = (directory.to_owned(), SocketWatch::new(directory));
         let (services, leftovers) = (services()?, Leftovers::default());
-        Ok(Self { directory, common, services, staging, leftovers, watch })
+        Ok(Self { directory, backend, services, staging, leftovers, watch })
     }
 
     /// The directory for new sockets; created again if it was removed.
@@ -156,11 +156,11 @@ impl Bind for Binder {
         let path = self.path(&definition.name)?;
         let staging = self.staging()?;
         let (socket, staged) = Self::stage(&staging).map_err(|error| self.unusable(&error))?;
-        let server = Server::new(&self.common, &definition.name, self.services.clone());
+        let server = Server::new(&self.backend, &definition.name, self.services.clone());
         let (mut listener, definitions, retired) = Listener::new(definition);
         let (show, shown) = oneshot::channel();
         let acceptor = Acceptor { socket, server, definitions, retired, shown };
-        self.common.connections.spawn(acceptor.serve());
+        self.backend.connections.spawn(acceptor.serve());
         // A socket without an answer stays hidden: its clients would wait for ever.
         let probe = timeout(PROBE_TIMEOUT, Client::probe(&staged)).await;
         let answers = probe.map_err(io::Error::from).flatten();

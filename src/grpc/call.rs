@@ -15,8 +15,8 @@ use tracing::{Span, error_span, field::Empty, info, warn};
 
 use super::{
     account::{self, Account},
+    backend::{Backend, Recorders},
     observed,
-    service::{Common, Recorders},
     status::CallError,
     timeout::timeout,
 };
@@ -79,16 +79,16 @@ impl Call {
     pub(super) fn begin<T>(
         method: Method,
         metrics: PluginMetrics,
-        common: &Common,
+        backend: &Backend,
         request: &Request<T>,
     ) -> Result<Self, Status> {
         let pinned = request.extensions().get::<Definitions>();
         let Definitions { pinned: plugin, newest } =
             pinned.ok_or_else(|| Status::internal("a connection without a plugin"))?;
         let deadline = Deadline::new(timeout(request.metadata()), plugin.limits.timeout);
-        let is_cpu_limited = common.pipeline.budget.borrow().processors.is_some();
+        let is_cpu_limited = backend.pipeline.budget.borrow().processors.is_some();
         let deadline = if is_cpu_limited { deadline.with_stops() } else { deadline };
-        let recorders = common.recorders.clone();
+        let recorders = backend.recorders.clone();
         metrics.begun(method);
         let evidence = recorders.keeper.evidence().filter(|_| method != Method::Check);
         let id = next_id();
@@ -112,7 +112,7 @@ impl Call {
             id,
             began: SystemTime::now(),
             application: None,
-            cut_off: common.cut_off.clone(),
+            cut_off: backend.cut_off.clone(),
             settled: false,
         })
     }

@@ -13,12 +13,13 @@ use tracing::debug;
 
 use super::{
     authority::Repaired,
+    backend::Backend,
     call::Definitions,
     encoded,
     first_call::{FirstCall, warn_of},
     open_calls::{OpenCall, OpenCalls},
     room::Room,
-    service::{Common, PluginService},
+    service::PluginService,
     stream, unknown,
     warning_pause::WarningPause,
     wire::plugin::config_management_plugin_service_server::ConfigManagementPluginServiceServer,
@@ -44,7 +45,7 @@ const MAX_HEADERS: u32 = 64 * 1024;
 pub(super) struct Server {
     routes: Routes,
     http: http2::Builder<Tasks>,
-    common: Common,
+    backend: Backend,
     open_calls: OpenCalls,
     plugin: PluginName,
     /// The last warning of clients that make no call.
@@ -53,18 +54,18 @@ pub(super) struct Server {
 
 impl Server {
     /// A server for a plugin, which answers the calls of `services` too.
-    pub(super) fn new(common: &Common, plugin: &PluginName, services: Routes) -> Self {
-        let limit = common.max_message;
+    pub(super) fn new(backend: &Backend, plugin: &PluginName, services: Routes) -> Self {
+        let limit = backend.max_message;
         let service = PluginService {
-            common: common.clone(),
-            membership: Arc::new(common.pipeline.admission.join(plugin)),
-            metrics: common.metrics.plugin(plugin.as_str()),
+            backend: backend.clone(),
+            membership: Arc::new(backend.pipeline.admission.join(plugin)),
+            metrics: backend.metrics.plugin(plugin.as_str()),
         };
         let service = ConfigManagementPluginServiceServer::new(service)
             .max_decoding_message_size(limit)
             .max_encoding_message_size(limit);
         let routes = services.add_service(service).prepare();
-        let mut http = http2::Builder::new(Tasks(common.connections.clone()));
+        let mut http = http2::Builder::new(Tasks(backend.connections.clone()));
         http.timer(TokioTimer::new())
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_concurrent_streams(MAX_STREAMS)
@@ -72,8 +73,8 @@ impl Server {
         Self {
             routes,
             http,
-            common: common.clone(),
-            open_calls: common.open_calls.of_plugin(),
+            backend: backend.clone(),
+            open_calls: backend.open_calls.of_plugin(),
             plugin: plugin.clone(),
             silent: WarningPause::default(),
         }
@@ -81,7 +82,7 @@ impl Server {
 
     /// Room for connections.
     pub(super) fn room(&self) -> &Room {
-        &self.common.room
+        &self.backend.room
     }
 
     /// Serves a connection to its end. All its calls use the same definition, so
@@ -98,7 +99,7 @@ impl Server {
             answer(routes.clone(), open_calls.enter(), request)
         });
         // The memory that the unread archive of a waiting request may use.
-        let Common { archive_share, connections, room, .. } = &self.common;
+        let Backend { archive_share, connections, room, .. } = &self.backend;
         let lent = archive_share.lend(WIDE_WINDOW.into());
         let mut http = self.http.clone();
         http.initial_stream_window_size(if lent.is_some() { WIDE_WINDOW } else { WINDOW });

@@ -1,87 +1,32 @@
 //! The plugin service with its four methods.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use prost::Message;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{Instrument, warn};
 
 use super::{
+    backend::Backend,
     call::Call,
     encoded,
-    open_calls::OpenCalls,
-    room::Room,
     status::CallError,
-    stream::{Drains, Inbound},
-    wire::{
-        plugin::{
-            AppStreamRequest, CheckPluginConfigurationResponse, ManifestResponse,
-            ParametersAnnouncementResponse, RepositoryResponse,
-            config_management_plugin_service_server::ConfigManagementPluginService,
-        },
-        repository::ParameterAnnouncement,
+    stream::Inbound,
+    wire::plugin::{
+        AppStreamRequest, CheckPluginConfigurationResponse, ManifestResponse,
+        ParametersAnnouncementResponse, RepositoryResponse,
+        config_management_plugin_service_server::ConfigManagementPluginService,
     },
 };
 use crate::{
-    bundle::Keeper,
-    metrics::{Method, Metrics, Outcome, PluginMetrics},
-    plugin::Announcement,
-    recent::Recent,
-    request::{
-        ArchiveShare, Incoming, Pipeline, ReceiveError, RequestError, Verdict,
-        admission::Membership,
-    },
-    traces::Tracer,
+    metrics::{Method, Outcome, PluginMetrics},
+    request::{Incoming, ReceiveError, RequestError, Verdict, admission::Membership},
 };
-
-/// The parts that all plugins share.
-#[derive(Clone, Debug)]
-pub struct Common {
-    /// Serves the plugins' requests.
-    pub pipeline: Pipeline,
-    /// Memory for archives, which also lends that of wide windows.
-    pub archive_share: ArchiveShare,
-    /// Counts the requests.
-    pub metrics: Metrics,
-    /// Records the requests.
-    pub recorders: Recorders,
-    /// Longest message in bytes.
-    pub max_message: usize,
-    /// Turns of ended requests whose streams are read.
-    pub drains: Drains,
-    /// Longest time in which a client sends too little.
-    pub stream_timeout: Duration,
-    /// Room for connections.
-    pub room: Room,
-    /// Counts the calls of all plugins.
-    pub open_calls: OpenCalls,
-    /// Owns the tasks that serve connections, so that shutdown can wait for them.
-    pub connections: TaskTracker,
-    /// Holds a token for each running call.
-    pub calls: TaskTracker,
-    /// Holds a token for each answer that is not sent yet. Its call has ended.
-    pub answers: TaskTracker,
-    /// Cancelled when the supervisor cuts off all requests.
-    pub cut_off: CancellationToken,
-}
-
-/// The recorders of calls, in addition to metrics and logs. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Recorders {
-    /// Keeps the last requests.
-    pub recent: Recent,
-    /// Keeps the last failed requests.
-    pub keeper: Keeper,
-    /// Begins the traces of requests.
-    pub tracer: Tracer,
-}
 
 /// Serves one plugin.
 #[derive(Clone, Debug)]
 pub(super) struct PluginService {
-    pub(super) common: Common,
+    pub(super) backend: Backend,
     /// Keeps a place for the plugin.
     #[expect(dead_code, reason = "held, not used")]
     pub(super) membership: Arc<Membership>,
@@ -100,9 +45,9 @@ impl PluginService {
         request: Messages,
         work: impl AsyncFnOnce(Incoming<'_, Inbound>, &mut Call) -> Result<(T, Outcome), CallError>,
     ) -> Result<T, Status> {
-        let Common { pipeline, drains, stream_timeout, calls, cut_off, .. } = &self.common;
+        let Backend { pipeline, drains, stream_timeout, calls, cut_off, .. } = &self.backend;
         let _token = calls.token();
-        let mut call = Call::begin(method, self.metrics.clone(), &self.common, &request)?;
+        let mut call = Call::begin(method, self.metrics.clone(), &self.backend, &request)?;
         let mut inbound = Inbound::new(request.into_inner(), *stream_timeout);
         let span = call.span();
         let running = async {
@@ -136,20 +81,13 @@ impl PluginService {
     /// takes more memory than one answer: it measures manifests before the last of them has
     /// its final form, and announcements before they are encoded.
     fn check(&self, message: Bytes) -> Result<(Bytes, Outcome), CallError> {
-        let (bytes, limit) = (message.len(), self.common.max_message);
+        let (bytes, limit) = (message.len(), self.backend.max_message);
         if bytes > limit {
             Err(CallError::Large { bytes, limit })
         } else {
             Ok((message, Outcome::Ok))
         }
     }
-}
-
-/// Encodes announcements as the answer's message.
-#[must_use]
-pub fn encode_announcements(announcements: Vec<Announcement>) -> Vec<u8> {
-    let parameter_announcements = announcements.into_iter().map(Into::into).collect();
-    ParametersAnnouncementResponse { parameter_announcements }.encode_to_vec()
 }
 
 #[tonic::async_trait]
@@ -159,7 +97,7 @@ impl ConfigManagementPluginService for PluginService {
         request: Messages,
     ) -> Result<Response<ManifestResponse>, Status> {
         self.call(Method::Generate, request, async |incoming, call| {
-            let manifests = self.common.pipeline.generate(incoming, &mut call.context).await?;
+            let manifests = self.backend.pipeline.generate(incoming, &mut call.context).await?;
             if let Some(found) = manifests.encrypted() {
                 warn!(error = %found, "an answer is not decrypted");
             }
@@ -170,7 +108,7 @@ impl ConfigManagementPluginService for PluginService {
             Ok((message, outcome))
         })
         .await
-        .map(|message| encoded::answer(message, self.common.answers.token()))
+        .map(|message| encoded::answer(message, self.backend.answers.token()))
     }
 
     async fn match_repository(
@@ -178,7 +116,7 @@ impl ConfigManagementPluginService for PluginService {
         request: Messages,
     ) -> Result<Response<RepositoryResponse>, Status> {
         self.call(Method::Match, request, async |incoming, call| {
-            let verdict = self.common.pipeline.matches(incoming, &mut call.context).await?;
+            let verdict = self.backend.pipeline.matches(incoming, &mut call.context).await?;
             let response = RepositoryResponse {
                 is_supported: verdict == Verdict::Claimed,
                 is_discovery_enabled: verdict != Verdict::NoRule,
@@ -198,54 +136,22 @@ impl ConfigManagementPluginService for PluginService {
         request: Messages,
     ) -> Result<Response<ParametersAnnouncementResponse>, Status> {
         self.call(Method::Parameters, request, async |incoming, call| {
-            self.check(self.common.pipeline.announce(incoming, &mut call.context).await?)
+            self.check(self.backend.pipeline.announce(incoming, &mut call.context).await?)
         })
         .await
-        .map(|message| encoded::answer(message, self.common.answers.token()))
+        .map(|message| encoded::answer(message, self.backend.answers.token()))
     }
 
     async fn check_plugin_configuration(
         &self,
         request: Request<()>,
     ) -> Result<Response<CheckPluginConfigurationResponse>, Status> {
-        let call = Call::begin(Method::Check, self.metrics.clone(), &self.common, &request)?;
+        let call = Call::begin(Method::Check, self.metrics.clone(), &self.backend, &request)?;
         let plugin = &call.context.plugin;
         let response = CheckPluginConfigurationResponse {
             is_discovery_configured: plugin.discovery.is_some(),
             provide_git_creds: plugin.provide_git_credentials,
         };
         call.end(Ok::<_, CallError>((response, Outcome::Ok))).map(Response::new)
-    }
-}
-
-impl From<ParameterAnnouncement> for Announcement {
-    fn from(announcement: ParameterAnnouncement) -> Self {
-        Self {
-            name: announcement.name,
-            title: announcement.title,
-            tooltip: announcement.tooltip,
-            required: announcement.required,
-            item_type: announcement.item_type,
-            collection_type: announcement.collection_type,
-            string: announcement.string,
-            array: announcement.array,
-            map: announcement.map,
-        }
-    }
-}
-
-impl From<Announcement> for ParameterAnnouncement {
-    fn from(announcement: Announcement) -> Self {
-        Self {
-            name: announcement.name,
-            title: announcement.title,
-            tooltip: announcement.tooltip,
-            required: announcement.required,
-            item_type: announcement.item_type,
-            collection_type: announcement.collection_type,
-            string: announcement.string,
-            array: announcement.array,
-            map: announcement.map,
-        }
     }
 }

@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::heap::Heap;
-use crate::{grpc::Common, metrics::Shared, request::admission::Load, state::State};
+use crate::{grpc::Backend, metrics::Shared, request::admission::Load, state::State};
 
 /// Time between two rounds.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// The parts that have something to give back, or know how much of the budget is in use.
 #[derive(Debug)]
 pub(super) struct Housekeeping {
-    pub(super) common: Common,
+    pub(super) backend: Backend,
     pub(super) states: Receiver<State>,
 }
 
@@ -26,7 +26,7 @@ impl Housekeeping {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heap = Heap::default();
-        let Common { pipeline, metrics, recorders, calls, .. } = &self.common;
+        let Backend { pipeline, metrics, recorders, calls, .. } = &self.backend;
         loop {
             ticks.tick().await;
             pipeline.kept.sweep();
@@ -40,7 +40,7 @@ impl Housekeeping {
 
     /// The use of each part of the budget.
     fn measure(&self) -> [(Shared, u64); 9] {
-        let Common { pipeline, archive_share, room, .. } = &self.common;
+        let Backend { pipeline, archive_share, room, .. } = &self.backend;
         let Load { running, waiting } = pipeline.admission.load();
         let used = pipeline.link.consumption().borrow().total();
         let state = self.states.borrow();

@@ -1,12 +1,11 @@
 //! The files in a directory that a plugin may read, as the plugin sees them.
 
 use std::{
+    ffi::OsStr,
     fs::{self, DirEntry, FileType, ReadDir},
     io,
     path::{Path, PathBuf},
 };
-
-use super::modes::is_reserved;
 
 /// Most files and directories to look at. A Secret of 1 MiB rarely has a hundred.
 pub(super) const MAX_ENTRIES: usize = 1024;
@@ -109,6 +108,11 @@ impl Contents {
         let first = below.and_then(|below| below.components().next());
         self.is_volume && first.is_some_and(|first| is_reserved(first.as_os_str()))
     }
+}
+
+/// True for names that begin with two dots, which are a mounted volume's own.
+pub(super) fn is_reserved(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b"..")
 }
 
 impl Iterator for Contents {

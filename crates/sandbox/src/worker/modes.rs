@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    ffi::OsStr,
     fs::{self, Metadata},
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
@@ -122,11 +121,6 @@ pub(super) fn groups(path: &Path, user: u32) -> BTreeSet<u32> {
     let closed = all.filter_map(|(path, needed)| Some((one(&path, &user, needed)?, needed)));
     let opened = closed.filter(|(file, needed)| file.mode >> GROUP & needed == *needed);
     opened.map(|(file, _)| file.gid).collect()
-}
-
-/// True for names that begin with two dots, which are a mounted volume's own.
-pub(super) fn is_reserved(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(b"..")
 }
 
 fn one(path: &Path, reader: &Reader, needed: u32) -> Option<ClosedFile> {

@@ -15,7 +15,7 @@ use thiserror::Error;
 
 pub(super) use self::version::{ATTEMPTS, Version};
 use super::{
-    contents::CURRENT,
+    contents::{CURRENT, is_reserved},
     groups::{NoGroup, PodGroups},
     modes::{self, ClosedFile, Reader},
 };
@@ -259,7 +259,7 @@ fn scripts(directory: &Path) -> Vec<ReadPath> {
 fn present_scripts(directory: &Path) -> Vec<ReadPath> {
     let Ok(top) = fs::canonicalize(directory) else { return Vec::new() };
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    let names = entries.flatten().filter(|entry| !modes::is_reserved(&entry.file_name()));
+    let names = entries.flatten().filter(|entry| !is_reserved(&entry.file_name()));
     let paths = names.map(|entry| entry.path()).filter(|path| !is_definition(path));
     let found = paths.filter_map(|path| file(&path));
     let is_script = |path: &ReadPath| path.real.starts_with(&top) && !is_definition(&path.real);

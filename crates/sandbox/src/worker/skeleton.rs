@@ -12,7 +12,8 @@ use std::{
 };
 
 use super::{
-    modes::{self, ClosedFile, Reader, is_reserved},
+    contents::is_reserved,
+    modes::{self, ClosedFile, Reader},
     read_paths::ReadPath,
 };
 use crate::wire::skeleton::{HomePart, Skeleton};
