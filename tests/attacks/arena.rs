@@ -39,11 +39,11 @@ const STRIDE: u32 = 30;
 /// Lower than the UIDs that supervisors lease by default.
 const FIRST_USER: u32 = 20_000;
 
-/// Each run reserves `PLACES` blocks of UIDs: one for each arena, one for control
+/// Each run reserves `PLACES` blocks of UIDs: one for each arena, two for control
 /// runs and two for the start tests. `RUNS` blocks of these keep the UIDs of
 /// simultaneous runs apart.
-const PLACES: u32 = 12;
-const RUNS: u32 = 119;
+const PLACES: u32 = 13;
+const RUNS: u32 = 113;
 
 /// Parent directory of the test directories. It holds no files of an image, and
 /// the `namespaces` tier mounts nothing over it.

@@ -12,8 +12,9 @@ mod stage;
 
 use std::{
     env,
+    ops::RangeInclusive,
     process::{Command, Stdio},
-    sync::{Mutex, PoisonError},
+    sync::Arc,
 };
 
 use libtest_mimic::{Completion, Failed, Trial};
@@ -28,14 +29,13 @@ use crate::{
     attack::{Attack, Lacking},
     helper,
     outcome::{Outcome, Way},
+    place::{self, Places},
     raw, table,
 };
 
-/// Block of UIDs for control runs. The arenas use the lower ones.
-const PLACE: u32 = 9;
-
-/// Control runs share their UIDs, so only one may run at a time.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+/// Blocks of UIDs for control runs that run at the same time. The arenas use the lower
+/// ones.
+pub(crate) const PLACES: RangeInclusive<u32> = 9..=10;
 
 /// The result of a run.
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,23 +48,27 @@ enum Verdict {
     Failed(String),
 }
 
-/// Returns one control run for each attack.
-pub(crate) fn all() -> impl Iterator<Item = Trial> {
-    let trial = |attack: &'static Attack| {
-        let held = move || {
-            let _held = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-            conclude(attack)
-        };
-        Trial::ignorable_test(format!("control::{}", attack.name), held)
-    };
-    table::all().map(trial)
+/// The control run of an attack, in one of the places; also in one of the busy ones, if
+/// given.
+pub(crate) fn trial(
+    attack: &'static Attack,
+    places: Arc<Places>,
+    busy: Option<Arc<Places>>,
+) -> Trial {
+    let run = move || place::within(busy.as_deref(), || places.within(|| conclude(attack)));
+    Trial::ignorable_test(format!("control::{}", attack.name), run)
 }
 
 /// Runs the attack in a separate process, because a process with several threads
 /// cannot enter new namespaces as a whole.
 fn conclude(attack: &Attack) -> Result<Completion, Failed> {
     let mut command = Command::new(env::current_exe()?);
-    command.args([helper::VERB, helper::CONTROL, attack.name, &first_user(PLACE).to_string()]);
+    command.args([
+        helper::VERB,
+        helper::CONTROL,
+        attack.name,
+        &first_user(place::own()).to_string(),
+    ]);
     let output = command.stdin(Stdio::null()).output()?;
     let verdict = serde_json::from_slice(&output.stdout).map_err(|error| {
         format!("no verdict: {error}, {}", String::from_utf8_lossy(&output.stderr))

@@ -36,7 +36,7 @@ mod victims;
 mod waiting;
 
 use std::{
-    env,
+    env, iter,
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
     thread,
@@ -61,14 +61,18 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert_with(threads);
     let busy = Arc::new(Places::new(0..BUSY));
     let arenas: Vec<_> = Setting::ALL.iter().map(|s| (*s, open(*s, &arguments))).collect();
+    let controls = Arc::new(Places::new(control::PLACES));
     // Consecutive trials use different arenas, so that they need not wait for each
     // other.
     let trials = table::all().flat_map(|attack| {
         let arenas = arenas.iter().filter(|(setting, _)| attack.is_for(*setting));
         let busy = attack.is_busy().then(|| Arc::clone(&busy));
-        arenas.map(move |(setting, arena)| trial(*setting, attack, arena.as_ref(), busy.clone()))
+        let control = control::trial(attack, Arc::clone(&controls), busy.clone());
+        let faced = arenas
+            .map(move |(setting, arena)| trial(*setting, attack, arena.as_ref(), busy.clone()));
+        faced.chain(as_root(iter::once(control)))
     });
-    let trials = trials.chain(as_root(control::all().chain(starts::all()))).collect();
+    let trials = trials.chain(as_root(starts::all())).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     for arena in arenas.iter().filter_map(|(_, arena)| arena.as_ref()) {
         arena.lock().unwrap_or_else(PoisonError::into_inner).close();
@@ -132,10 +136,6 @@ fn trial(
     // own.
     Trial::test(name, move || {
         let mut arena = arena.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut face = || arena.face(attack).map_err(Failed::from);
-        match busy {
-            Some(places) => places.within(face),
-            None => face(),
-        }
+        place::within(busy.as_deref(), || arena.face(attack).map_err(Failed::from))
     })
 }

@@ -36,6 +36,14 @@ impl Places {
     }
 }
 
+/// Runs a test in one of the places if it needs one.
+pub(crate) fn within<T>(places: Option<&Places>, test: impl FnOnce() -> T) -> T {
+    match places {
+        Some(places) => places.within(test),
+        None => test(),
+    }
+}
+
 /// The place of the test that calls it.
 pub(crate) fn own() -> u32 {
     OWN.get().expect("a test within a place")

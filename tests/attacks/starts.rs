@@ -31,7 +31,7 @@ use crate::{
 
 /// Blocks of UIDs for the stages of tests that run at the same time. Arenas and control
 /// runs use the lower ones.
-const PLACES: RangeInclusive<u32> = 10..=11;
+const PLACES: RangeInclusive<u32> = 11..=12;
 
 /// Offsets in the UID range. The second UID of each pair is leased: that of the
 /// first pair to the trial, that of the next to the first request.

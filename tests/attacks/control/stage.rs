@@ -47,7 +47,8 @@ impl Stage {
     /// first process there.
     pub(super) fn open(first_uid: u32, user: User) -> Self {
         cover();
-        let directory = Path::new(PLACE).join("stage");
+        // The name of the abstract socket is made of it, and stages share the network.
+        let directory = Path::new(PLACE).join(format!("stage-{first_uid}"));
         fs::create_dir(&directory).expect("a directory");
         let options = furnish(Setting::Uid, first_uid, &directory);
         let (mut targets, mut victims) = Targets::place(&options);
