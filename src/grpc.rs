@@ -12,6 +12,7 @@ mod bind;
 mod call;
 mod client;
 mod connection;
+mod cost;
 mod encoded;
 mod first_call;
 mod health;

@@ -16,14 +16,14 @@ use tracing::{Span, error_span, field::Empty, info, warn};
 use super::{
     account::{self, Account},
     backend::{Backend, Recorders},
-    observed,
+    cost, observed,
     status::CallError,
     timeout::timeout,
 };
 use crate::{
     bundle::Failed,
     event::{self, Event, PhaseTime, TOLD},
-    metrics::{Cost, CpuMode, Ended, GrpcCode, Kill, Method, Outcome, Phase, PluginMetrics},
+    metrics::{Ended, GrpcCode, Kill, Method, Outcome, Phase, PluginMetrics},
     plugin::PluginDefinition,
     recent::{Details, Entry},
     request::{
@@ -196,6 +196,7 @@ impl Call {
             trace.end(end.code, end.account.outcome, self.application.as_deref());
         }
         self.count(&end, last);
+        cost::count(&self.metrics, self.application.as_deref(), &mut self.context.progress);
         observed::tell(&self.context);
         event::tell(|| self.event(end.account.outcome));
         // Argo CD asks for each application and plugin; this would fill the list.
@@ -299,19 +300,8 @@ impl Call {
         if let Some(Unpacked { files, bytes, .. }) = progress.unpacked {
             metrics.unpacked(files, bytes);
         }
-        for (_, usage) in &progress.usage {
-            metrics.cpu(CpuMode::User, usage.user);
-            metrics.cpu(CpuMode::System, usage.system);
-        }
-        if progress.peak_memory > 0 {
-            metrics.peak_memory(progress.peak_memory);
-        }
         for (limit, ratio) in progress.limits_used() {
             metrics.limit_used(*limit, *ratio);
-        }
-        if let Some(name) = &self.application {
-            let cpu = progress.usage.iter().map(|(_, usage)| usage.user + usage.system).sum();
-            metrics.application(name, Cost { cpu, peak_memory: progress.peak_memory });
         }
         let Account { outcome, clock, kill, fault, not_started } = end.account;
         metrics.grpc_handled(method, end.code, deadline.elapsed());

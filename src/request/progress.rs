@@ -7,6 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use cmp_sandbox::{Network, Redactor, Unpacked, Usage};
+use tokio::sync::oneshot;
 
 use super::{
     Verdict, admission::NewestDefinition, deadline::Deadline, discovery::Decision,
@@ -52,6 +53,8 @@ pub struct Progress {
     pub reason: Option<String>,
     /// Resources used by each command.
     pub usage: Vec<(Phase, Usage)>,
+    /// The usage of a command that has not ended, told when nothing is left of the request.
+    pub unheard: Option<oneshot::Receiver<Usage>>,
     /// Most memory in bytes that its commands used at a time, as far as it was
     /// measured.
     pub peak_memory: u64,

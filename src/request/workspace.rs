@@ -149,6 +149,7 @@ impl Workspace {
         self.begin(phase, context).await?;
         let Checkout { lease, defaults, repository, .. } = &mut self.checkout;
         let clock = CommandClock::start(defaults.timeout, context);
+        context.progress.unheard = Some(lease.listen());
         let output = lease.run(ordered, clock.instant).await;
         let (bounds, unpacked) = (lease.bounds(), context.progress.unpacked.as_ref());
         let not_run = |error| {
@@ -256,7 +257,10 @@ impl Workspace {
             evidence.command(phase, &output.stdout, output.stderr.to_string());
             evidence.bounded(bounds, max_output);
         }
-        progress.usage.extend(output.usage.map(|usage| (phase, usage)));
+        if let Some(usage) = output.usage {
+            progress.usage.push((phase, usage));
+            progress.unheard = None;
+        }
         progress.network.clone_from(&bounds.network);
         let sandbox = (&*defaults.reach, bounds, &plugin.limits);
         progress.observed.extend(Observation::new(phase, output, sandbox));

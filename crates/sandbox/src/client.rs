@@ -23,6 +23,7 @@ mod socket;
 mod start;
 mod stderr;
 mod trial;
+mod unheard;
 mod unpack;
 
 pub use self::{

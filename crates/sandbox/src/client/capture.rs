@@ -248,7 +248,7 @@ fn termination(status: i32) -> Termination {
 }
 
 impl Usage {
-    fn since(before: RawUsage, now: RawUsage) -> Self {
+    pub(super) fn since(before: RawUsage, now: RawUsage) -> Self {
         let time = |before, now: u64| Duration::from_micros(now.saturating_sub(before));
         Self {
             user: time(before.user_us, now.user_us),

@@ -27,7 +27,7 @@ use tokio::{
     sync::oneshot::{self, error::RecvError},
 };
 
-use super::socket::Socket;
+use super::{socket::Socket, unheard::End};
 use crate::wire::{
     channel::{self, Received},
     message::JobKind,
@@ -77,7 +77,7 @@ pub(super) struct WorkerHandle {
     /// Time at which it was ordered.
     pub(super) ordered: SystemTime,
     socket: Socket,
-    ended: oneshot::Receiver<Result<Exited, Unconfined>>,
+    ended: End,
     /// Bytes received that are not a complete reply yet.
     buffer: BytesMut,
     /// Descriptors received, until their reply is read.
@@ -272,6 +272,11 @@ impl WorkerHandle {
                 answer => self.last = answer.or(self.last.take()),
             }
         }
+    }
+
+    /// Takes the report of its end, for somebody who waits longer.
+    pub(super) fn take_end(&mut self) -> End {
+        std::mem::replace(&mut self.ended, oneshot::channel().1)
     }
 
     /// Tells a worker that waits for a plan that none will come, and waits for its end.

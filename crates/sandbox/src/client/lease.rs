@@ -1,6 +1,6 @@
 //! A request's exclusive UID and workspace.
 
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
@@ -10,9 +10,12 @@ use super::{
     consumption::RequestUsage,
     handle::{Endpoints, Unconfined, WorkerHandle},
     limit_watch::LimitWatch,
+    output::Usage,
+    unheard::{End, Unheard},
 };
 use crate::wire::{
     message::{Grants, JobKind, Leased, ReleaseOrder},
+    plan::RawUsage,
     usage::TotalLimits,
 };
 
@@ -61,6 +64,7 @@ pub(super) enum Outgoing {
         order: ReleaseOrder,
         /// Its processes may read it until they are gone.
         repository: Option<SharedRepository>,
+        unheard: Unheard,
     },
 }
 
@@ -100,6 +104,8 @@ pub struct Lease {
     worker: Option<WorkerHandle>,
     /// Reports the usage of the request, and that it exceeded a limit.
     limit_watch: LimitWatch,
+    /// Usage of a command for whose end nobody waits.
+    unheard: Unheard,
     /// Place in the semaphore; dropping it admits the next request.
     _place: OwnedSemaphorePermit,
 }
@@ -144,6 +150,7 @@ impl Lease {
             repository,
             worker,
             limit_watch,
+            unheard: Unheard::default(),
             _place: place,
         })
     }
@@ -201,6 +208,23 @@ impl Lease {
     #[must_use]
     pub fn usage(&self) -> RequestUsage {
         self.limit_watch.usage(self.id).unwrap_or_default()
+    }
+
+    /// The usage of the next command, told when the lease has been released; never if
+    /// [`Output::usage`](super::output::Output::usage) is known.
+    pub fn listen(&mut self) -> oneshot::Receiver<Usage> {
+        self.unheard.listen()
+    }
+
+    /// Marks a command as one whose end nobody awaits. `before` is the usage of its process
+    /// before it.
+    pub(super) fn leave(&mut self, end: End, before: RawUsage) {
+        self.unheard.left(end, before);
+    }
+
+    /// Keeps the usage of a command that has ended.
+    pub(super) fn hear(&mut self, usage: Usage) {
+        self.unheard.heard(usage);
     }
 
     /// Access and limits of all commands.
@@ -271,7 +295,8 @@ impl Drop for Lease {
         let grace_ms = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);
         if let Some(last) = self.last.take() {
             let order = ReleaseOrder { lease: self.id, grace_ms, is_cut_off: self.is_cut_off };
-            last.send(Outgoing::Release { order, repository: self.repository.take() });
+            let (repository, unheard) = (self.repository.take(), mem::take(&mut self.unheard));
+            last.send(Outgoing::Release { order, repository, unheard });
         }
     }
 }

@@ -21,6 +21,7 @@ use super::{
     limit_watch::LimitWatch,
     socket::Socket,
     start::Spawner,
+    unheard::Unheard,
 };
 use crate::wire::{
     channel,
@@ -66,6 +67,8 @@ struct Pending {
     limits: HashMap<u64, oneshot::Sender<LimitExceeded>>,
     /// Repositories that leases read which are being released.
     repositories: HashMap<u64, SharedRepository>,
+    /// Commands of leases that are being released.
+    unheard: HashMap<u64, Unheard>,
 }
 
 impl Link {
@@ -244,7 +247,8 @@ impl Driver {
             Outgoing::LimitTotal(limits) => (OrderKind::LimitTotal(limits), Vec::new()),
             Outgoing::Watch { lease } => (OrderKind::Watch(lease), Vec::new()),
             Outgoing::Stop { lease } => (OrderKind::Stop(lease), Vec::new()),
-            Outgoing::Release { order, repository } => {
+            Outgoing::Release { order, repository, unheard } => {
+                waiting.unheard.insert(order.lease, unheard);
                 waiting.repositories.extend(repository.map(|files| (order.lease, files)));
                 (OrderKind::Release(order), Vec::new())
             }
@@ -320,9 +324,13 @@ impl Driver {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.limits.remove(&lease);
         let repository = waiting.repositories.remove(&lease);
+        let unheard = waiting.unheard.remove(&lease);
         drop(waiting);
         // Perhaps its last user, so that its own lease ends.
         drop(repository);
+        if let Some(unheard) = unheard {
+            unheard.tell(self.consumption.borrow().of(lease).unwrap_or_default());
+        }
         self.consumption.send_if_modified(|all| all.remove(lease));
         if self.health.send_if_modified(|health| health.heal(lease)) {
             info!(lease, "the rest of a request is gone; its UID is leased again");

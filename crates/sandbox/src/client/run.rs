@@ -19,7 +19,7 @@ use super::{
     capture::Capture,
     handle::{Unconfined, WorkerHandle, cannot},
     lease::{Lease, Outgoing},
-    output::{Output, Termination},
+    output::{Output, Termination, Usage},
     output_pipe::OutputPipe,
     room::{Granted, Room},
 };
@@ -53,6 +53,15 @@ const WORKERS: usize = 3;
 
 /// A command that has started.
 type Begun = (RawUsage, [OutputPipe; OUTPUTS], Option<AskPass>);
+
+/// A command that a request follows. If it stops before the command's end is known, also
+/// because its client is gone, the lease learns of that end.
+struct Followed<'l> {
+    lease: &'l mut Lease,
+    worker: WorkerHandle,
+    /// Usage of the command's process before it; `None` if that of the command is known.
+    before: Option<RawUsage>,
+}
 
 /// A command and its environment.
 #[derive(Clone, Debug)]
@@ -175,17 +184,20 @@ impl Lease {
             let _ = opened.try_send(ask_pass);
         }
         let mut capture = Capture::new(streams, (max_output, room), (redactor, used));
-        let stopped = self.follow(&mut capture, &mut worker, deadline).await?;
+        let mut followed = Followed { lease: self, worker, before: Some(used) };
+        let Followed { lease, worker, .. } = &mut followed;
+        let stopped = lease.follow(&mut capture, worker, deadline).await?;
         match stopped {
             None => worker.take_last_answer().map_or(Ok(()), |answer| Err(failure(answer)))?,
             // No time for last output: the request could use even more.
             Some(Termination::LimitExceeded { .. }) => {}
-            Some(_) => self.ask_to_end(&mut capture, &mut worker).await?,
+            Some(_) => lease.ask_to_end(&mut capture, worker).await?,
         }
         let mut output = capture.into_output(stopped, started.elapsed());
         output.ordered = Some(worker.ordered);
         output.observed = worker.take_observed();
-        self.ended(output.termination);
+        lease.ended(output.termination);
+        followed.heard(output.usage);
         Ok(output)
     }
 
@@ -246,6 +258,23 @@ impl Lease {
         let until = Some(Instant::now() + STOP_WAIT);
         capture.follow(worker, self.limit_watch(), until).await?;
         Ok(())
+    }
+}
+
+impl Followed<'_> {
+    fn heard(&mut self, usage: Option<Usage>) {
+        if let Some(usage) = usage {
+            self.before = None;
+            self.lease.hear(usage);
+        }
+    }
+}
+
+impl Drop for Followed<'_> {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            self.lease.leave(self.worker.take_end(), before);
+        }
     }
 }
 
