@@ -8,6 +8,7 @@ use prost::Message as _;
 use thiserror::Error;
 use tokio::{
     sync::Semaphore,
+    task::consume_budget,
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
@@ -156,6 +157,14 @@ impl Inbound {
             return Ok(None);
         }
         let message = self.pace.wait(self.messages.message()).await;
+        self.received(message, remedy)
+    }
+
+    fn received(
+        &mut self,
+        message: Result<Result<Option<AppStreamRequest>, Status>, BrokenStream>,
+        remedy: &str,
+    ) -> Result<Option<AppStreamRequest>, BrokenStream> {
         self.over = !matches!(message, Ok(Ok(Some(_))));
         message?.map_err(|status| broken(&status, remedy))
     }
@@ -168,13 +177,35 @@ impl ChunkStream for Inbound {
             Early::End => return Ok(None),
             Early::Nothing => {}
         }
-        match self.receive(LONG_CHUNK).await? {
+        if self.over {
+            return Ok(None);
+        }
+        let message = self.pace.wait(no_empty_chunk(&mut self.messages)).await;
+        match self.received(message, LONG_CHUNK)? {
             None => Ok(None),
             Some(AppStreamRequest { request: Some(Request::File(file)) }) => {
                 self.pace.count(file.chunk.len());
                 Ok(Some(file.chunk))
             }
             Some(_) => Err(BrokenStream::NoChunk),
+        }
+    }
+}
+
+/// The next message that is no empty chunk. However fast those come, the client sends nothing
+/// meanwhile; they are allowed, but Argo CD sends none.
+async fn no_empty_chunk(
+    messages: &mut Streaming<AppStreamRequest>,
+) -> Result<Option<AppStreamRequest>, Status> {
+    loop {
+        match messages.message().await? {
+            Some(AppStreamRequest { request: Some(Request::File(file)) })
+                if file.chunk.is_empty() =>
+            {
+                // All of them may have arrived already.
+                consume_budget().await;
+            }
+            message => return Ok(message),
         }
     }
 }
@@ -285,6 +316,25 @@ mod tests {
         for _ in 0..3 {
             assert!(matches!(inbound.next().await, Ok(Some(_))));
         }
+    }
+
+    #[tokio::test]
+    async fn empty_chunks_without_end_are_no_progress() {
+        let empty = || Ok::<_, Status>(Frame::data(Bytes::from_static(b"\0\0\0\0\x02\x12\0")));
+        let frames = tokio_stream::iter(std::iter::repeat_with(empty));
+        let mut inbound = inbound(body(StreamBody::new(frames)));
+        let limit = Duration::from_millis(20);
+        inbound.pace = Pace::new(limit);
+        assert_eq!(inbound.next().await, Err(BrokenStream::Stalled { limit }));
+    }
+
+    #[tokio::test]
+    async fn empty_chunks_are_skipped() {
+        const EMPTY: &[u8] = b"\0\0\0\0\x02\x12\0";
+        let frames = [EMPTY, CHUNK, EMPTY].map(|part| Ok::<_, Status>(Frame::data(part.into())));
+        let mut inbound = inbound(body(StreamBody::new(tokio_stream::iter(frames))));
+        assert_eq!(inbound.next().await, Ok(Some(Bytes::from_static(b"x"))));
+        assert_eq!(inbound.next().await, Ok(None));
     }
 
     #[tokio::test]
