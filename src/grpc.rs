@@ -21,6 +21,7 @@ mod observed;
 mod occupant;
 mod open_calls;
 mod pace;
+mod refusals;
 mod room;
 mod service;
 mod services;

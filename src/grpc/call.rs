@@ -17,6 +17,7 @@ use super::{
     account::{self, Account},
     backend::{Backend, Recorders},
     cost, observed,
+    refusals::Reached,
     status::CallError,
     timeout::timeout,
 };
@@ -82,6 +83,9 @@ impl Call {
         backend: &Backend,
         request: &Request<T>,
     ) -> Result<Self, Status> {
+        if let Some(reached) = request.extensions().get::<Reached>() {
+            reached.set();
+        }
         let pinned = request.extensions().get::<Definitions>();
         let Definitions { pinned: plugin, newest } =
             pinned.ok_or_else(|| Status::internal("a connection without a plugin"))?;

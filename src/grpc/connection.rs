@@ -18,6 +18,7 @@ use super::{
     encoded,
     first_call::{FirstCall, warn_of},
     open_calls::{OpenCall, OpenCalls},
+    refusals::{Reached, Refusals},
     room::Room,
     service::PluginService,
     stream, unknown,
@@ -48,6 +49,7 @@ pub(super) struct Server {
     backend: Backend,
     open_calls: OpenCalls,
     plugin: PluginName,
+    refusals: Refusals,
     /// The last warning of clients that make no call.
     silent: WarningPause,
 }
@@ -76,6 +78,7 @@ impl Server {
             backend: backend.clone(),
             open_calls: backend.open_calls.of_plugin(),
             plugin: plugin.clone(),
+            refusals: Refusals::new(plugin, backend.metrics.plugin(plugin.as_str())),
             silent: WarningPause::default(),
         }
     }
@@ -92,11 +95,11 @@ impl Server {
         let pinned = Arc::clone(&newest.borrow());
         let definitions = Definitions { pinned, newest };
         let first = FirstCall::default();
-        let calls = first.clone();
+        let (calls, refusals) = (first.clone(), self.refusals.clone());
         let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
             calls.begin();
             request.extensions_mut().insert(definitions.clone());
-            answer(routes.clone(), open_calls.enter(), request)
+            answer(routes.clone(), open_calls.enter(), request, refusals.clone())
         });
         // The memory that the unread archive of a waiting request may use.
         let Backend { archive_share, connections, room, .. } = &self.backend;
@@ -129,15 +132,22 @@ impl Server {
 async fn answer(
     routes: Routes,
     entered: Result<OpenCall, Status>,
-    request: Request<hyper::body::Incoming>,
+    mut request: Request<hyper::body::Incoming>,
+    refusals: Refusals,
 ) -> Result<Response<Body>, Infallible> {
     let call = match entered {
         Ok(call) => call,
-        Err(refusal) => return Ok(refusal.into_http()),
+        Err(refusal) => {
+            refusals.count();
+            return Ok(refusal.into_http());
+        }
     };
-    let path = request.uri().clone();
+    let (path, reached) = (request.uri().clone(), Reached::default());
+    request.extensions_mut().insert(reached.clone());
     let answer = routes.oneshot(request.map(stream::body)).await?;
-    let answer = encoded::send(unknown::explain(path.path(), answer));
+    let answer = unknown::explain(path.path(), answer);
+    refusals.examine(path.path(), &reached, &answer);
+    let answer = encoded::send(answer);
     Ok(answer.map(|body| call.until_sent(body)))
 }
 

@@ -31,7 +31,18 @@ pub(super) static HANDLING: Family = family(
     "Duration of calls; only with ARGOCD_ENABLE_GRPC_TIME_HISTOGRAM=true, as in Argo CD.",
 );
 
+pub(super) static REFUSED: Family = family(
+    ("argocd_cmp_calls_refused_total", Kind::Counter),
+    &[Dimension::Plugin],
+    "Calls that were refused before they were requests: no such method, an unreadable message, or too many open calls.",
+);
+
 impl PluginMetrics {
+    /// Counts a call that was refused before it was a request.
+    pub fn call_refused(&self) {
+        self.metrics.counter(&REFUSED, &[self.label()]).increment(1);
+    }
+
     pub(super) fn grpc_started(&self, method: Method) {
         self.metrics.counter(&STARTED, &self.grpc(method)).increment(1);
     }
@@ -45,6 +56,7 @@ impl PluginMetrics {
     }
 
     pub(super) fn initialise_grpc(&self) {
+        self.metrics.counter(&REFUSED, &[self.label()]).absolute(0);
         for method in Method::ALL {
             self.metrics.counter(&STARTED, &self.grpc(*method)).absolute(0);
             for code in GrpcCode::ALL {

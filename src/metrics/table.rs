@@ -5,7 +5,7 @@ use super::{
 };
 
 /// All families, in the order of the docs.
-pub static FAMILIES: [&Family; 67] = [
+pub static FAMILIES: [&Family; 68] = [
     &requests::BUILD_INFO,
     &reload::READY,
     &reload::PLUGINS,
@@ -39,6 +39,7 @@ pub static FAMILIES: [&Family; 67] = [
     &grpc::STARTED,
     &grpc::HANDLED,
     &grpc::HANDLING,
+    &grpc::REFUSED,
     &shares::BUDGET,
     &shares::BUDGET_USED,
     &shares::LIMIT,

@@ -153,7 +153,8 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         work: impl Future<Output = Result<T, ReceiveError>>,
         context: &mut RequestContext,
     ) -> Result<T, ReceiveError> {
-        let (mut work, mut verified) = (pin!(work), pin!(self.pass_on(Discard, context)));
+        // Boxed: only a kept archive needs it, and the state of each request would be larger.
+        let (mut work, mut verified) = (pin!(work), Box::pin(self.pass_on(Discard, context)));
         let done = tokio::select! {
             biased;
             verified = &mut verified => {
