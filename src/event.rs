@@ -22,7 +22,7 @@ use cmp_sandbox::{Shortfall, Tier};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::{
-    channel::{open, tell},
+    channel::{are_told, open, tell},
     reader::Events,
     text::Text,
 };

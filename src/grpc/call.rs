@@ -157,8 +157,8 @@ impl Call {
                 self.settle(End { account, code: GrpcCode::Ok, error: None });
                 Ok(answer)
             }
-            Err(failure) => {
-                observed::tell_line(&failure, &self.context);
+            Err(mut failure) => {
+                observed::tell_line(&mut failure, &self.context);
                 let (redactor, about) = (&self.context.redactor, self.description());
                 let status = failure.status(self.method, redactor, &about);
                 let (code, error) = (account::label(status.code()), Some(status.message()));

@@ -10,12 +10,15 @@ use crate::{
 };
 
 /// Tells the line of an output that is no manifest. Errors do not show it, because everybody
-/// who sees the application sees them.
-pub(super) fn tell_line(failure: &CallError, context: &RequestContext) {
-    let CallError::Request(RequestError::Output(InvalidOutput::Unreadable(error))) = failure else {
+/// who sees the application sees them; this one says that it is told.
+pub(super) fn tell_line(failure: &mut CallError, context: &RequestContext) {
+    let CallError::Request(RequestError::Output(InvalidOutput::Unreadable { error, is_told })) =
+        failure
+    else {
         return;
     };
     let RequestContext { plugin, redactor, .. } = context;
+    *is_told = event::are_told();
     event::tell(|| {
         let line = format!("line {} of the output: {}", error.line(), error.excerpt());
         Event::PluginOutput {

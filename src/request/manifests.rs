@@ -40,9 +40,16 @@ pub enum InvalidOutput {
     /// the position.
     #[error(
         "failed to unmarshal manifest: {problem}: document {document}, line {line} of the output, which \
-         {HIDDEN}", problem = .0.without_quote(), document = .0.document(), line = .0.line()
+         {place}", problem = .error.without_quote(), document = .error.document(),
+         line = .error.line(), place = if *is_told { "is shown above" } else { HIDDEN }
     )]
-    Unreadable(#[source] stream::Error),
+    Unreadable {
+        /// The text and the position.
+        #[source]
+        error: stream::Error,
+        /// The user of a private supervisor sees the line.
+        is_told: bool,
+    },
     /// It is larger than one message may be.
     #[error(
         "the plugin produced more manifests than the {} MiB that one answer holds: raise \
@@ -120,7 +127,7 @@ impl Manifests {
                     | Cause::Json
                     | Cause::Complexity,
                 )
-                | None => InvalidOutput::Unreadable(error),
+                | None => InvalidOutput::Unreadable { error, is_told: false },
             })?;
         message.shrink_to_fit();
         Ok(Self { message: message.into(), count, encrypted: None })

@@ -98,6 +98,7 @@ fn only_those_who_send_it_again_see_the_line_of_an_output_that_is_no_yaml() {
     let path = file(&bench, list[0]["requestId"].as_str().unwrap());
     let (_, said) = replay(&bench, tier, &["--from-bundle", path.to_str().unwrap()]);
     assert!(said.contains("| line 1 of the output: password: @decrypted"), "{said}");
+    assert!(said.contains("line 1 of the output, which is shown above ("), "{said}");
 }
 
 #[test]
