@@ -22,6 +22,7 @@ mod occupant;
 mod open_calls;
 mod pace;
 mod refusals;
+mod request_id;
 mod room;
 mod service;
 mod services;

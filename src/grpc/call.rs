@@ -1,25 +1,24 @@
 //! One call, from its first byte to its log line.
 
 use std::{
-    sync::{
-        Arc, LazyLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use cmp_sandbox::{Redactor, Unpacked};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Status};
-use tracing::{Span, error_span, field::Empty, info, warn};
+use tracing::{Span, debug, error_span, field::Empty, info, warn};
 
 use super::{
     account::{self, Account},
     backend::{Backend, Recorders},
     cost, observed,
     refusals::Reached,
+    request_id,
     status::CallError,
     timeout::timeout,
+    warning_pause::WarningPause,
 };
 use crate::{
     bundle::Failed,
@@ -40,6 +39,8 @@ pub(super) struct Definitions {
     /// The one with which it was accepted.
     pub(super) pinned: Arc<PluginDefinition>,
     pub(super) newest: NewestDefinition,
+    /// The last warning of calls that their clients cancel at once.
+    pub(super) resets: WarningPause,
 }
 
 /// A running call. It is counted and logged in every case, even if it is
@@ -49,6 +50,7 @@ pub(super) struct Call {
     method: Method,
     metrics: PluginMetrics,
     recorders: Recorders,
+    resets: WarningPause,
     span: Span,
     id: String,
     began: SystemTime,
@@ -73,6 +75,12 @@ impl End<'_> {
     fn is_failure(&self) -> bool {
         self.error.is_some() && self.account.outcome != Outcome::ClientCancelled
     }
+
+    /// True if the client cancelled the call before its archive began. One client can do so
+    /// thousands of times a second.
+    fn is_reset(&self, last: Option<Phase>) -> bool {
+        self.account.outcome == Outcome::ClientCancelled && last.is_none()
+    }
 }
 
 impl Call {
@@ -87,7 +95,7 @@ impl Call {
             reached.set();
         }
         let pinned = request.extensions().get::<Definitions>();
-        let Definitions { pinned: plugin, newest } =
+        let Definitions { pinned: plugin, newest, resets } =
             pinned.ok_or_else(|| Status::internal("a connection without a plugin"))?;
         let deadline = Deadline::new(timeout(request.metadata()), plugin.limits.timeout);
         let is_cpu_limited = backend.pipeline.budget.borrow().processors.is_some();
@@ -95,7 +103,7 @@ impl Call {
         let recorders = backend.recorders.clone();
         metrics.begun(method);
         let evidence = recorders.keeper.evidence().filter(|_| method != Method::Check);
-        let id = next_id();
+        let id = request_id::next();
         let mut progress = Progress::new(metrics.clone(), evidence);
         progress.trace =
             recorders.tracer.begin(method, request.metadata(), (plugin.name.as_str(), &id));
@@ -113,6 +121,7 @@ impl Call {
             method,
             metrics,
             recorders,
+            resets: resets.clone(),
             id,
             began: SystemTime::now(),
             application: None,
@@ -251,6 +260,8 @@ impl Call {
         }
         if end.error.is_none() {
             line!(info,);
+        } else if end.is_reset(last) && !self.resets.is_over() {
+            line!(debug, target: TOLD,);
         } else {
             line!(warn, target: TOLD,);
         }
@@ -340,16 +351,6 @@ impl Drop for Call {
 /// Longest application name in an error text, in characters, as in Kubernetes.
 const MAX_NAME: usize = 253;
 
-/// Numbers the calls, so that log lines of one call can be found.
-static CALLS: AtomicU64 = AtomicU64::new(0);
-
-/// Distinguishes the calls of this process from those of others in the same logs.
-static PROCESS: LazyLock<u32> = LazyLock::new(rand::random);
-
-fn next_id() -> String {
-    format!("{:08x}-{}", *PROCESS, CALLS.fetch_add(1, Ordering::Relaxed) + 1)
-}
-
 fn span(plugin: &PluginDefinition, method: Method, id: &str) -> Span {
     // Lines of every level need its fields.
     error_span!(
@@ -387,6 +388,8 @@ mod tests {
             let account = Account::plain(outcome);
             let end = End { account, code: GrpcCode::Unknown, error: Some("x") };
             assert_eq!(end.is_failure(), is_failure, "{outcome:?}");
+            assert_eq!(end.is_reset(None), !is_failure, "{outcome:?}");
+            assert!(!end.is_reset(Some(Phase::Receive)), "{outcome:?}");
         }
     }
 }

@@ -50,8 +50,9 @@ pub(super) struct Server {
     open_calls: OpenCalls,
     plugin: PluginName,
     refusals: Refusals,
-    /// The last warning of clients that make no call.
+    /// The last warning of clients that make no call, and of those that cancel their calls.
     silent: WarningPause,
+    resets: WarningPause,
 }
 
 impl Server {
@@ -80,6 +81,7 @@ impl Server {
             plugin: plugin.clone(),
             refusals: Refusals::new(plugin, backend.metrics.plugin(plugin.as_str())),
             silent: WarningPause::default(),
+            resets: WarningPause::default(),
         }
     }
 
@@ -93,7 +95,7 @@ impl Server {
     pub(super) fn serve(&self, stream: UnixStream, newest: NewestDefinition) {
         let (routes, open_calls) = (self.routes.clone(), self.open_calls.clone());
         let pinned = Arc::clone(&newest.borrow());
-        let definitions = Definitions { pinned, newest };
+        let definitions = Definitions { pinned, newest, resets: self.resets.clone() };
         let first = FirstCall::default();
         let (calls, refusals) = (first.clone(), self.refusals.clone());
         let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
