@@ -123,7 +123,7 @@ fn begin() -> Result<(SingleThreaded, SignalFd), NotPrepared> {
     let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
     let signals = SignalFd::with_flags(&watched, flags).map_err(|errno| {
         let error = errno.into();
-        NotPrepared::Call { name: "signalfd4", error }
+        NotPrepared::Call { name: "signalfd4", since: "2.6.27", error }
     })?;
     know_processor();
     Ok((fork, signals))

@@ -35,7 +35,7 @@ const STEPS: [(i64, Option<u32>, &str); 9] = [
     // The supervisor tests with the same call that Landlock is available.
     (libc::SYS_landlock_restrict_self, None, "Landlock is refused"),
     (libc::SYS_landlock_create_ruleset, None, "Landlock is refused"),
-    (libc::SYS_landlock_add_rule, None, "restrict files"),
+    (libc::SYS_landlock_add_rule, None, "Landlock is refused"),
     (libc::SYS_close_range, None, "close_range(2) fails"),
     // The first archive would be refused.
     (libc::SYS_openat2, None, "openat2(2) fails"),

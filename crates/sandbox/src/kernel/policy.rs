@@ -197,9 +197,11 @@ impl Policy {
     /// Runs in a child. Returns the version of Landlock that the kernel enforces, or the error
     /// of the call that is refused.
     pub(crate) fn probe() -> Result<i32, Errno> {
+        let root = open(Path::new("/"))
+            .map_err(|error| error.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw))?;
         let restrict = || {
-            let handled = AccessFs::from_all(NEWEST);
-            Ruleset::default().handle_access(handled)?.create()?.restrict_self()
+            let created = Ruleset::default().handle_access(AccessFs::from_all(NEWEST))?.create()?;
+            created.add_rule(PathBeneath::new(&root, read()))?.restrict_self()
         };
         Errno::clear();
         match restrict().map(|status: RestrictionStatus| status.landlock) {

@@ -15,10 +15,10 @@ use crate::kernel::fork::check_closing;
 
 /// Tries the calls that need no right to a file.
 pub(super) fn try_calls() -> Result<(), NotPrepared> {
-    check_closing().map_err(|error| refused("close_range", error))?;
+    check_closing().map_err(|error| refused(("close_range", "5.9"), error))?;
     let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC);
     let opened = openat2(AT_FDCWD, Path::new("/"), how);
-    opened.map(drop).map_err(|errno: Errno| refused("openat2", errno.into()))
+    opened.map(drop).map_err(|errno: Errno| refused(("openat2", "5.6"), errno.into()))
 }
 
 /// Tries the call that requests on a work volume in memory need.
@@ -26,11 +26,12 @@ pub(super) fn try_file_in_memory() -> Result<(), NotPrepared> {
     let make = |flags| memfd_create("tried", MemfdFlags::CLOEXEC | flags);
     // Before Linux 6.3, NOEXEC_SEAL is unknown; later, it may be required.
     let created = make(MemfdFlags::NOEXEC_SEAL).or_else(|_older| make(MemfdFlags::empty()));
-    created.map(drop).map_err(|errno| refused("memfd_create", errno.into()))
+    created.map(drop).map_err(|errno| refused(("memfd_create", "3.17"), errno.into()))
 }
 
-fn refused(name: &'static str, error: io::Error) -> NotPrepared {
-    NotPrepared::Call { name, error }
+/// The error of a call that the kernel has since this version.
+fn refused((name, since): (&'static str, &'static str), error: io::Error) -> NotPrepared {
+    NotPrepared::Call { name, since, error }
 }
 
 #[cfg(test)]
@@ -51,6 +52,7 @@ mod tests {
         });
         let text = refused.join().unwrap();
         assert!(text.starts_with("openat2(2) fails: Function not implemented"), "{text}");
+        assert!(text.contains("Linux 5.6 or later") && !text.contains("5.9"), "{text}");
         assert!(text.contains("seccomp profile that allows this call"), "{text}");
     }
 }

@@ -31,10 +31,10 @@ pub(super) enum NotPrepared {
     )]
     Threads(io::Error),
     #[error(
-        "{name}(2) fails: {error}: use a node with Linux 5.9 or later, and a seccomp profile that \
+        "{name}(2) fails: {error}: use a node with Linux {since} or later, and a seccomp profile that \
          allows this call"
     )]
-    Call { name: &'static str, error: io::Error },
+    Call { name: &'static str, since: &'static str, error: io::Error },
     #[error(
         "/proc hides processes, so the limits of requests cannot be enforced without separate \
          UIDs: mount /proc without the option hidepid, or choose --isolation uid or namespaces"
