@@ -20,6 +20,7 @@ mod logs;
 mod masked;
 mod mounts;
 mod output;
+mod own;
 mod plugin;
 mod reach;
 mod reference;

@@ -3,10 +3,10 @@
 use super::{
     container::NAME,
     field::text,
+    own::{LOG_FORMAT, LOG_LEVEL},
     plugin::Plugin,
     report::Report,
     sidecar::Sidecar,
-    variable::{LOG_FORMAT, LOG_LEVEL},
 };
 
 /// A setting that became a flag of the new container.

@@ -11,6 +11,7 @@ use super::{
     expression::agrees,
     field::{is_within, label, list, replace_path, set, text, trimmed},
     lists::Lists,
+    own::{TEMPORARY, is_own},
     plugin::{FILE, Plugin},
     report::Report,
     sidecar::{Sidecar, is_at},
@@ -24,9 +25,6 @@ const OWN: [&str; 4] = [TEMPORARY, DEFAULT_PLUGINS_DIR, PROGRAM_DIR, tools::DIRE
 
 /// Directory of files that two sidecars mount at one path.
 const MOVED: &str = "/cmp-moved";
-
-/// Directory of temporary files; the work volume replaces it.
-const TEMPORARY: &str = "/tmp";
 
 /// Directory into which Argo CD copies its program.
 const ARGOCD: &str = "/var/run/argocd";
@@ -259,7 +257,7 @@ fn scratch(path: &str, plugin: &mut Plugin, report: &mut Report) {
     let is_there = |v: &&Value| replace_path(text(v, "value"), path, "") != text(v, "value");
     let found = plugin.sidecar.variables().iter().filter(is_there);
     // Each request has a HOME and TMPDIR of its own.
-    let is_kept = |name: &str| name != "HOME" && !super::variable::is_own(name);
+    let is_kept = |name: &str| name != "HOME" && !is_own(name);
     let found: Vec<_> = found.filter(|variable| is_kept(text(variable, "name"))).collect();
     let plugin_name = &plugin.name;
     if found.is_empty() {

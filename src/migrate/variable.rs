@@ -8,27 +8,16 @@ use super::{
     config_map::ConfigMaps,
     edit::Edit,
     env_from,
-    field::{is_within, remove, set, text, unused},
+    field::{remove, set, text, unused},
+    own::{is_flag, is_own, is_replaced, warn_of_temporary},
     plugin::Plugin,
     reach,
     reference::{self, reference, refers},
     report::Report,
 };
 
-/// Variables that the sandbox sets for each request, or that would change the program.
-const OWN: [&str; 4] = ["TMPDIR", "PWD", "ARGOCD_BINARY_NAME", "ARGOCD_CMP_WORKDIR"];
-
-/// Directories that a request gets for itself. Outside /tmp, they are also where the
-/// files of the image are that its copies begin with.
-const HOMES: [&str; 4] = ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"];
-
 /// Directories in which commands look for programs.
 const PATH: &str = "PATH";
-
-/// Variables of argocd-cmp-server that became flags.
-const FLAGS: [&str; 2] = [LOG_LEVEL, LOG_FORMAT];
-pub(super) const LOG_LEVEL: &str = "ARGOCD_CMP_SERVER_LOGLEVEL";
-pub(super) const LOG_FORMAT: &str = "ARGOCD_CMP_SERVER_LOGFORMAT";
 
 /// Headers for a collector of traces, which often hold a token.
 const HEADERS: &str = "ARGOCD_CMP_SERVER_OTLP_HEADERS";
@@ -44,16 +33,6 @@ pub(super) const SETTINGS: [&str; 8] = [
     "ARGOCD_GRPC_MAX_SIZE_MB",
     "ARGOCD_PLUGINSOCKFILEPATH",
 ];
-
-/// True if the sandbox or the new container sets this variable.
-pub(super) fn is_own(name: &str) -> bool {
-    OWN.contains(&name) || FLAGS.contains(&name)
-}
-
-/// True if the variable is a directory that the work volume replaces.
-fn is_temporary(variable: &Value) -> bool {
-    HOMES.contains(&text(variable, "name")) && is_within(text(variable, "value"), "/tmp")
-}
 
 /// The variables of the new container.
 #[derive(Debug, Default)]
@@ -294,11 +273,11 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
         let mut gone = Vec::new();
         for variable in plugin.sidecar.variables() {
             let name = text(variable, "name");
-            if plugin.edit.caches.values().any(|cache| cache == name) || FLAGS.contains(&name) {
+            if plugin.edit.caches.values().any(|cache| cache == name) || is_flag(name) {
                 gone.push(name);
                 continue;
             }
-            if is_own(name) || is_temporary(variable) {
+            if is_own(name) || is_replaced(variable) {
                 report.change(format!(
                     "plugin `{}`: {name} was removed, because the sandbox sets it",
                     plugin.name
@@ -321,6 +300,7 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
                 let moved = plugin.edit.relocate(own.unwrap_or(value));
                 set(&mut variable, &["value"], json!(moved));
             }
+            warn_of_temporary(&plugin.name, &variable, report);
             match found.iter_mut().find(|shared| shared.name == name) {
                 Some(shared) => drop(shared.values.insert(index, variable)),
                 None => {
@@ -355,7 +335,7 @@ struct Names {
 }
 
 fn names(plugin: &Plugin, config_maps: &ConfigMaps) -> Names {
-    let kept = plugin.sidecar.variables().iter().filter(|variable| !is_temporary(variable));
+    let kept = plugin.sidecar.variables().iter().filter(|variable| !is_replaced(variable));
     let own = kept.map(|variable| text(variable, "name"));
     let Edit { renamed, caches, .. } = &plugin.edit;
     let is_set_elsewhere =

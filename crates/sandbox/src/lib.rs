@@ -53,7 +53,7 @@ pub use self::{
         usage::TotalLimits,
     },
     worker::{
-        DEFINITIONS, REPOSITORY, SCRATCH_PATHS, SCRATCH_ROOM, closed_by_mode, look_up,
+        DEFINITIONS, REPOSITORY, SCRATCH_PATHS, SCRATCH_ROOM, WRITTEN, closed_by_mode, look_up,
         until_not_again,
     },
 };

@@ -50,6 +50,7 @@ use nix::{
 pub(super) use self::watch::{KILL_ORDER, lacked_process};
 pub use self::{
     beneath::until_not_again,
+    environment::WRITTEN,
     lookup::look_up,
     modes::closed_by_mode,
     namespaces::{SCRATCH_PATHS, SCRATCH_ROOM},

@@ -124,6 +124,35 @@ fn references_to_removed_variables_are_reported() {
 }
 
 #[test]
+fn directories_that_each_request_has_are_not_exported() {
+    let env = |path: &str| {
+        let names = ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "GOCACHE"];
+        let all = names.map(|name| format!("{{name: {name}, value: {path}/{name}}}"));
+        format!("env: [{}]", all.join(", "))
+    };
+    let removed = ["plugin `a`: GOCACHE was removed, because the sandbox sets it"];
+    let result = told(&[("a", &env("/tmp")), ("b", &env("/tmp/b"))], &removed);
+    assert_eq!(result.sidecar().get("env"), None);
+    assert_eq!(
+        result.definition("a.yaml")["spec"],
+        json!({"generate": {"command": ["cat", "a.yaml"]}})
+    );
+}
+
+#[test]
+fn paths_of_temporary_files_are_reported() {
+    let expected = ["plugin `a`: HELMFILE_TEMPDIR names a path in /tmp, where requests cannot"];
+    told(&[("a", "env: [{name: HELMFILE_TEMPDIR, value: /tmp/helmfile}]")], &expected);
+    let key = "env: [{name: KEY, value: /tmp/key}, {name: URL, value: 'https://h/tmp'}]";
+    let lines = [
+        ("a", key),
+        ("a-mounts", "- {name: key, mountPath: /tmp/key}"),
+        ("volumes", "- {name: key, secret: {secretName: key}}"),
+    ];
+    assert!(!told(&lines, &[]).report.contains("names a path in /tmp"));
+}
+
+#[test]
 fn other_values_with_removed_variables_are_not_reported() {
     let home = "{name: HOME, value: /tmp/x}";
     let removed = "{name: XDG_CACHE_HOME, value: /tmp/$(HOME)}";

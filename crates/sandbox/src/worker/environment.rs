@@ -14,7 +14,7 @@ use crate::wire::{account::Account, arguments::shown_name, plan::Cache};
 
 /// Variables of directories that tools only write to: caches, state, and temporary
 /// files. The image's are replaced, because nobody could write there.
-const WRITTEN: [&str; 11] = [
+pub const WRITTEN: [&str; 11] = [
     "CUE_CACHE_DIR",
     "GOCACHE",
     "HELMFILE_CACHE_HOME",

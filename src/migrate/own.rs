@@ -1,0 +1,57 @@
+//! Variables that the sandbox sets for each request, and paths that no request may use.
+
+use serde_json::Value;
+
+use super::{
+    field::{is_within, replace_path, text},
+    report::Report,
+};
+
+/// Variables that the sandbox sets for each request, or that would change the program.
+const OWN: [&str; 4] = ["TMPDIR", "PWD", "ARGOCD_BINARY_NAME", "ARGOCD_CMP_WORKDIR"];
+
+/// Directories that a request gets for itself. Outside /tmp, they are also where the
+/// files of the image are that its copies begin with.
+const HOMES: [&str; 5] =
+    ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"];
+
+/// Directories that a request gets for itself, empty.
+const CACHES: [&str; 2] = ["XDG_CACHE_HOME", "HELM_CACHE_HOME"];
+
+/// Directory of temporary files; the work volume replaces it.
+pub(super) const TEMPORARY: &str = "/tmp";
+
+/// Variables of argocd-cmp-server that became flags.
+const FLAGS: [&str; 2] = [LOG_LEVEL, LOG_FORMAT];
+pub(super) const LOG_LEVEL: &str = "ARGOCD_CMP_SERVER_LOGLEVEL";
+pub(super) const LOG_FORMAT: &str = "ARGOCD_CMP_SERVER_LOGFORMAT";
+
+/// True if the variable became a flag.
+pub(super) fn is_flag(name: &str) -> bool {
+    FLAGS.contains(&name)
+}
+
+/// True if the sandbox or the new container sets this variable.
+pub(super) fn is_own(name: &str) -> bool {
+    OWN.contains(&name) || is_flag(name)
+}
+
+/// True if each request has a directory of its own in place of the variable's. A path that a
+/// shell sets instead would be one to which no request can write.
+pub(super) fn is_replaced(variable: &Value) -> bool {
+    let (name, value) = (text(variable, "name"), text(variable, "value"));
+    let is_cache = || CACHES.contains(&name) || cmp_sandbox::WRITTEN.contains(&name);
+    HOMES.contains(&name) && is_within(value, TEMPORARY) || is_cache()
+}
+
+/// Reports a path that commands cannot use unless they run in namespaces.
+pub(super) fn warn_of_temporary(plugin: &str, variable: &Value, report: &mut Report) {
+    let (name, value) = (text(variable, "name"), text(variable, "value"));
+    if replace_path(value, TEMPORARY, "") != value {
+        report.check(format!(
+            "plugin `{plugin}`: {name} names a path in {TEMPORARY}, where requests cannot write (`uid`, \
+             `restricted`) or each command has its own files (`namespaces`): let the commands set it \
+             to a path in $TMPDIR"
+        ));
+    }
+}
