@@ -88,9 +88,15 @@ pub(super) fn next_steps(host: &Host, blueprint: &Blueprint<'_>, report: &mut Re
 
 /// The `ConfigMap`s that nothing uses after the migration. The chart deletes its own.
 pub(super) fn old_config_maps(host: &Host, plugins: &[Plugin], new: &Lists, report: &mut Report) {
-    let names = leftovers(plugins, new);
-    if !names.is_empty() && host.form != Form::Chart {
-        let names = names.join(", ");
+    let unused = config_map::unused(host, plugins.iter(), new);
+    if let Some(values) = host.values() {
+        let (removed, _) = config_map::extra_objects(host, values, &unused);
+        if !removed.is_empty() {
+            let count = plural(removed.len(), "ConfigMap");
+            report.change(format!("removed from extraObjects: {count} of the old sidecars"));
+        }
+    } else if !unused.is_empty() {
+        let names = unused.into_iter().collect::<Vec<_>>().join(", ");
         report.next(format!("later, delete the ConfigMaps of the old sidecars: {names}"));
     }
 }
@@ -103,14 +109,4 @@ pub(super) fn other_objects(host: &Host, documents: &[Value], report: &mut Repor
         let count = plural(others, "other object");
         report.next(format!("unchanged, and therefore not in the result: {count} of the input"));
     }
-}
-
-/// `ConfigMap`s of definitions that nothing in the result uses.
-fn leftovers(plugins: &[Plugin], new: &Lists) -> Vec<String> {
-    let objects = || new.all_containers().chain(&new.volumes);
-    let mut old: Vec<_> = plugins.iter().filter_map(|plugin| plugin.config_map.clone()).collect();
-    old.retain(|name| !objects().any(|object| config_map::is_used(object, name)));
-    old.sort();
-    old.dedup();
-    old
 }

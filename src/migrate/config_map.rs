@@ -1,6 +1,6 @@
 //! `ConfigMap`s of the input: manifests, and those that chart values create.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
@@ -9,6 +9,8 @@ use super::{
     error::MigrateError,
     field::{list, text},
     host::Host,
+    lists::Lists,
+    plugin::Plugin,
     yaml,
 };
 
@@ -126,6 +128,34 @@ pub(super) fn is_used(part: &Value, name: &str) -> bool {
         Value::Array(items) => items.iter().any(|item| is_used(item, name)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
+}
+
+/// `ConfigMap`s of definitions that nothing in the result uses.
+pub(super) fn unused<'p>(
+    host: &Host,
+    plugins: impl Iterator<Item = &'p Plugin>,
+    new: &Lists,
+) -> BTreeSet<String> {
+    let values = host.values().and_then(Value::as_object).into_iter().flatten();
+    let elsewhere: Vec<_> =
+        values.filter(|(key, _)| *key != "repoServer").map(|(_, part)| part).collect();
+    let parts = || new.all_containers().chain(&new.volumes).chain(elsewhere.iter().copied());
+    let mut names: BTreeSet<_> = plugins.filter_map(|plugin| plugin.config_map.clone()).collect();
+    names.retain(|name| !parts().any(|part| is_used(part, name)));
+    names
+}
+
+/// The items of `extraObjects` that are a `ConfigMap` of one of these names, and the others.
+pub(super) fn extra_objects<'v>(
+    host: &Host,
+    values: &'v Value,
+    names: &BTreeSet<String>,
+) -> (Vec<&'v Value>, Vec<&'v Value>) {
+    let release = host.namespace_of_release();
+    list(values, "extraObjects").iter().partition(|object| {
+        let map = extra(object, release).filter(|map| map.namespace == release);
+        map.is_some_and(|map| names.contains(&map.name))
+    })
 }
 
 /// The plugins in `configs.cmp`.

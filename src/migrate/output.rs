@@ -3,12 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    config_map,
-    definition::Definition,
-    error::MigrateError,
-    field::{list, set},
-    host::Host,
-    lists::Lists,
+    config_map, definition::Definition, error::MigrateError, field::set, host::Host, lists::Lists,
     yaml,
 };
 use crate::plugin::folds_to;
@@ -39,8 +34,11 @@ pub(super) fn write(
         let document = host.with(lists, Vec::new());
         return Ok(format!("{}---\n{}", yaml::write(&object)?, yaml::write(&document)?));
     };
-    let mut objects = list(values, "extraObjects").to_vec();
-    objects.push(object);
+    let plugins = definitions.iter().map(|definition| definition.plugin);
+    let unused = config_map::unused(host, plugins, &lists);
+    // The chart creates these, and `validate` would find each plugin twice.
+    let (_, kept) = config_map::extra_objects(host, values, &unused);
+    let objects: Vec<_> = kept.into_iter().cloned().chain([object]).collect();
     let mut changes = vec![(vec!["extraObjects"], Value::Array(objects))];
     changes.extend(plugins_of_chart(values, definitions));
     yaml::write(&host.with(lists, changes))

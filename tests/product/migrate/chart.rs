@@ -137,6 +137,27 @@ fn an_object_keeps_other_values() {
 }
 
 #[test]
+fn a_config_map_that_nothing_uses_any_more_goes_out_of_extra_objects() {
+    let names = |values: &str| {
+        let result = migrated(&[], values);
+        let extra = result.documents[0].pointer("/argo-cd/extraObjects").unwrap().clone();
+        let names = |object: &Value| match object.as_str() {
+            Some(text) => documents(text.as_bytes())[0]["metadata"]["name"].clone(),
+            None => object["metadata"]["name"].clone(),
+        };
+        (extra.as_array().unwrap().iter().map(names).collect::<Vec<_>>(), result.report)
+    };
+    let text = fs::read_to_string(fixture("umbrella.yaml")).unwrap();
+    let (left, report) = names(&text);
+    assert_eq!(left, ["argocd-cmp-plugins"]);
+    assert!(report.contains("removed from extraObjects: 1 ConfigMap of"), "{report}");
+    let user = "  server:\n    envFrom: [{configMapRef: {name: cue-plugin}}]\n  repoServer:\n";
+    let (left, report) = names(&text.replace("  repoServer:\n", user));
+    assert_eq!(left, ["cue-plugin", "argocd-cmp-plugins"]);
+    assert!(!report.contains("removed from extraObjects"), "{report}");
+}
+
+#[test]
 fn the_last_version_in_any_case_is_part_of_the_plugin_s_name() {
     for (version, file) in [
         ("Version: v1.0", "avp-kustomize-v1.0.yaml"),
