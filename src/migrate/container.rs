@@ -126,7 +126,7 @@ impl Blueprint<'_> {
         if !self.tools.image.is_empty() {
             set(&mut container, &["image"], json!(self.tools.image));
         }
-        for key in ["imagePullPolicy", "terminationMessagePolicy"] {
+        for key in ["imagePullPolicy", "terminationMessagePath", "terminationMessagePolicy"] {
             let of_image = |plugin: &&Plugin| plugin.sidecar.image() == self.tools.image;
             let plugin = self.plugins.iter().find(of_image);
             if let Some(value) = plugin.and_then(|plugin| plugin.sidecar.field(key)) {

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Fields of a container that become something else in the new one, or stay.
-const MOVED: [&str; 11] = [
+const MOVED: [&str; 12] = [
     "args",
     "command",
     "env",
@@ -25,6 +25,7 @@ const MOVED: [&str; 11] = [
     "name",
     "resources",
     "restartPolicy",
+    "terminationMessagePath",
     "terminationMessagePolicy",
     "volumeMounts",
 ];

@@ -92,6 +92,14 @@ fn every_field_without_a_counterpart_is_named() {
 }
 
 #[test]
+fn what_the_api_server_adds_to_a_container_is_not_reported() {
+    let added = ["terminationMessagePath: /dev/termination-log", "terminationMessagePolicy: File"];
+    let result = told(&[("a", &added.join("\n          "))], &[]);
+    assert!(!result.report.contains("terminationMessage"), "{}", result.report);
+    assert_eq!(result.sidecar()["terminationMessagePath"], "/dev/termination-log");
+}
+
+#[test]
 fn volumes_that_more_plugins_can_read_are_reported() {
     let mount = |more: &str| format!("- {{name: data, mountPath: /data{more}}}");
     let filled = [
