@@ -38,6 +38,12 @@ pub enum MigrateError {
          sidecar"
     )]
     Kustomization,
+    /// Values of the chart as a text inside an object.
+    #[error(
+        "no argocd-cmp-server sidecar in the input: {0} has values of the Helm chart as a text: give \
+         the text as a file of its own, and put the result in its place"
+    )]
+    ValuesAsText(String),
     /// More than one repo-server has sidecars.
     #[error("{first} and {second} both have sidecars: migrate one at a time")]
     Several {

@@ -9,6 +9,7 @@ use super::{
     lists::Lists,
     sidecar::Sidecar,
 };
+use crate::config::PEER_NAME;
 
 /// Deepest place of chart values: below a parent chart, in a release, in a list.
 const MAX_DEPTH: usize = 8;
@@ -70,8 +71,12 @@ impl Host {
             text(document, "kind") == "Kustomization" || document.get("patches").is_some()
         };
         let host = hosts.next().ok_or_else(|| {
-            let is_any = documents.iter().any(is_kustomization);
-            if is_any { MigrateError::Kustomization } else { MigrateError::NoSidecar }
+            let text = documents.iter().find(|document| has_values_as_text(document));
+            match text {
+                _ if documents.iter().any(is_kustomization) => MigrateError::Kustomization,
+                Some(object) => MigrateError::ValuesAsText(name(object)),
+                None => MigrateError::NoSidecar,
+            }
         })?;
         match hosts.next() {
             None => host.owners().first().map_or(Ok(()), |owner| {
@@ -179,10 +184,7 @@ impl Host {
         match self.form {
             Form::JsonPatch => "the JSON patch".to_owned(),
             Form::Chart if kind.is_empty() => format!("values `{}`", self.base.join(".")),
-            Form::Workload | Form::Chart | Form::Operator => {
-                let metadata = self.document.get("metadata").unwrap_or(&Value::Null);
-                format!("{kind} {}", text(metadata, "name"))
-            }
+            Form::Workload | Form::Chart | Form::Operator => name(&self.document),
         }
     }
 
@@ -264,6 +266,23 @@ impl Host {
             remove(&mut document, &ANNOTATIONS);
         }
         document
+    }
+}
+
+/// Kind and name of an object.
+fn name(object: &Value) -> String {
+    let metadata = object.get("metadata").unwrap_or(&Value::Null);
+    format!("{} {}", text(object, "kind"), text(metadata, "name"))
+}
+
+/// True if a text in the object has values of the chart with sidecars, such as `helm.values` of
+/// an Application.
+fn has_values_as_text(part: &Value) -> bool {
+    match part {
+        Value::String(text) => text.contains("repoServer:") && text.contains(PEER_NAME),
+        Value::Array(items) => items.iter().any(has_values_as_text),
+        Value::Object(members) => members.values().any(has_values_as_text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

@@ -257,6 +257,16 @@ fn a_kustomization_is_refused_with_what_to_give() {
 }
 
 #[test]
+fn values_in_a_text_are_refused_with_what_to_give() {
+    let values = "repoServer: {extraContainers: [{command: [argocd-cmp-server]}]}";
+    let text = format!(
+        "kind: Application\nmetadata: {{name: argo}}\nspec: {{helm: {{values: '{values}'}}}}\n"
+    );
+    let error = refused(&text, &[]);
+    assert!(error.contains("Application argo has values of the Helm chart as a text"), "{error}");
+}
+
+#[test]
 fn programs_that_hide_those_of_other_plugins_are_reported() {
     let mount = "- {name: definitions, mountPath: /usr/local/bin/helm, subPath: helm}";
     let expected =
