@@ -274,21 +274,22 @@ impl Facts<'_> {
         refusal.or_else(|| is_write.then(|| READ_ONLY.to_owned()))
     }
 
-    /// A program that a shell did not find.
+    /// A program that a shell did not find, or could not execute.
     fn by_absence(&self) -> Option<String> {
         let is_absent = matches!(self.end, Termination::Exit(NOT_IN_PATH));
-        let name = is_absent.then(|| self.text.lines().rev().find_map(shell::program)).flatten();
-        let remedy = |name| match shell::misunderstanding(name) {
+        let lines = || self.text.lines().rev();
+        let program = |line| shell::program(line).map(|name| (line, name));
+        let (line, name) = is_absent.then(|| lines().find_map(program)).flatten()?;
+        Some(match shell::misunderstanding(name) {
             Some(remedy) => remedy.to_owned(),
+            None if shell::is_refused(line) => mode::found(name, self.plugin.preserve_file_mode),
             None => install(name, "into a directory of PATH"),
-        };
-        name.map(remedy)
+        })
     }
 
-    /// A file that has lost its mode.
+    /// A file without an executable bit.
     fn by_mode(&self) -> Option<String> {
-        let is_lost = !self.plugin.preserve_file_mode;
-        is_lost.then(|| mode::advice(self.text)).flatten().map(str::to_owned)
+        mode::advice(self.text, self.plugin.preserve_file_mode).map(str::to_owned)
     }
 }
 

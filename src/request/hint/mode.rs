@@ -7,6 +7,9 @@ use super::denial::{is_of_server, unwrapped};
 const ADVICE: &str = "files of the repository are not executable without spec.preserveFileMode: set it \
                       to true, or start the file with its interpreter, such as sh FILE";
 
+const KEPT: &str = "the file has no executable bit in the repository: set it (git update-index --chmod=+x FILE), \
+                    or start the file with its interpreter, such as sh FILE";
+
 /// Words of a refusal, in lower case.
 const REFUSED: [&str; 2] = ["permission denied", "eacces"];
 
@@ -15,9 +18,18 @@ const AROUND: [char; 9] = [' ', ':', '"', '\'', '`', '‘', '’', '(', ')'];
 
 /// The remedy if a line refuses a relative path, or if a program in Go could not execute a
 /// file. Requests can read and write their repository, so what is refused is execution.
-pub(super) fn advice(text: &str) -> Option<&'static str> {
+pub(super) fn advice(text: &str, keeps_modes: bool) -> Option<&'static str> {
     let text = unwrapped(text);
-    text.lines().any(is_refused).then_some(ADVICE)
+    text.lines().any(is_refused).then_some(if keeps_modes { KEPT } else { ADVICE })
+}
+
+/// The remedy for a file that a shell has found in its `PATH` and could not execute.
+pub(super) fn found(name: &str, keeps_modes: bool) -> String {
+    let repository = if keeps_modes { KEPT } else { ADVICE };
+    format!(
+        "{name} is in a directory of PATH, but has no executable bit: make it executable (for a \
+         volume, defaultMode: 0555); in the repository: {repository}"
+    )
 }
 
 fn is_refused(line: &str) -> bool {
@@ -63,7 +75,7 @@ mod tests {
             "PermissionError: [Errno 13] Permission denied: './gen.sh'",
             "Error: spawnSync ./gen.sh EACCES",
         ] {
-            assert_eq!(advice(line), Some(ADVICE), "{line}");
+            assert_eq!(advice(line, false), Some(ADVICE), "{line}");
         }
     }
 
@@ -86,7 +98,7 @@ mod tests {
             "sh: 1: ./gen.sh: not found",
             "",
         ] {
-            assert_eq!(advice(line), None, "{line}");
+            assert_eq!(advice(line, false), None, "{line}");
         }
     }
 }

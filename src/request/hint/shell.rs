@@ -34,6 +34,11 @@ pub(super) fn program(line: &str) -> Option<&str> {
     (SHELL_ENDS.contains(&end) && is_name).then_some(name)
 }
 
+/// True if the program of a shell's message exists.
+pub(super) fn is_refused(line: &str) -> bool {
+    line.trim_end().ends_with(SHELL_ENDS[0])
+}
+
 /// The path in the message of dash about a program that is not there, such as
 /// `sh: 1: /opt/tool: not found`.
 pub(super) fn absent(line: &str) -> Option<&str> {
