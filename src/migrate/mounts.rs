@@ -32,6 +32,9 @@ const ARGOCD: &str = "/var/run/argocd";
 /// Directory that ssh finds by the account of its UID, not by HOME.
 const SSH: &str = "/.ssh";
 
+/// Variable of the directory in which gpg keeps keys, and its usual place in HOME.
+const GPG: (&str, &str) = ("GNUPGHOME", "/.gnupg");
+
 /// Extensions of files that variables name.
 const FILES: [&str; 10] =
     ["conf", "config", "crt", "env", "ini", "json", "key", "pem", "toml", "yaml"];
@@ -115,6 +118,13 @@ impl<'i> Mounts<'i> {
                 "volume `{name}`: its defaultMode lets only the owner or the group read: set \
                  defaultMode 0444, or 0440 if the Pod has an fsGroup, because each request has a UID \
                  of its own"
+            ));
+        }
+        let is_home = plugin.sidecar.variable(GPG.0).is_some_and(|home| is_within(home, &path));
+        if kind == VolumeKind::Filled && (is_home || path.ends_with(GPG.1)) {
+            report.check(format!(
+                "plugin `{plugin_name}`: gpg writes to {path} and must own it: give the plugin the \
+                 Secret with the key, and let `init` import it into a directory in $HOME"
             ));
         }
         if kind == VolumeKind::Hidden && path.ends_with(SSH) {

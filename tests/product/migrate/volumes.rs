@@ -137,3 +137,20 @@ fn the_host_of_an_address_is_no_path() {
     let expected = json!([{"name": "VAULT_ADDR", "value": "http://vault:8200"}]);
     assert_eq!(result.sidecar()["env"], expected);
 }
+
+#[test]
+fn a_directory_of_keys_that_an_init_container_fills_is_reported() {
+    let fill = "initContainers: [{name: keys, volumeMounts: [{name: keys, mountPath: /keys}]}]";
+    let told_of = |path: &str, env: &str| {
+        let mount = format!("- {{name: keys, mountPath: {path}}}");
+        let volume = "- {name: keys, emptyDir: {}}";
+        told(&[("pod", fill), ("a", env), ("a-mounts", &mount), ("volumes", volume)], &[]).report
+    };
+    let env = "env: [{name: GNUPGHOME, value: /gpg/home}]";
+    for (path, env, expected) in
+        [("/root/.gnupg", "#", true), ("/gpg", env, true), ("/gpg", "#", false)]
+    {
+        let expected_text = format!("plugin `a`: gpg writes to {path} and must own it");
+        assert_eq!(told_of(path, env).contains(&expected_text), expected, "{path} {env}");
+    }
+}
