@@ -29,9 +29,13 @@ pub fn own_cgroup_file(name: &str) -> io::Result<Option<PathBuf>> {
 }
 
 /// Directory of this process's cgroup in a mounted hierarchy, by the contents of
-/// `/proc/self/cgroup`; `None` if it has none there. It is not above the mount.
+/// `/proc/self/cgroup`; `None` if the mount is of something else. It is not above the mount,
+/// and is the mount itself if the table does not lead to a directory in it.
 #[must_use]
 pub fn own_cgroup_directory(mount: &Mount, table: &str) -> Option<PathBuf> {
+    if !["cgroup", "cgroup2"].contains(&mount.kind.as_str()) {
+        return None;
+    }
     let has = |name: &str| mount.options.split(',').any(|option| option == name);
     let is_this = |controllers: &str| match mount.kind.as_str() {
         "cgroup2" => controllers.is_empty(),
@@ -39,11 +43,12 @@ pub fn own_cgroup_directory(mount: &Mount, table: &str) -> Option<PathBuf> {
         _ => false,
     };
     let mut lines = table.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-    let (_, group) = lines.find(|(controllers, _)| is_this(controllers))?;
+    let group = lines.find(|(controllers, _)| is_this(controllers)).map_or("/", |(_, group)| group);
     // In a container, the root of the mount is often the container's own group.
     let below = Path::new(group).strip_prefix(&mount.root).unwrap_or(Path::new(""));
     let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
-    Some(if is_plain { mount.point.join(below) } else { mount.point.clone() })
+    let own = Some(mount.point.join(below)).filter(|own| is_plain && own.is_dir());
+    Some(own.unwrap_or_else(|| mount.point.clone()))
 }
 
 #[cfg(test)]
@@ -59,23 +64,24 @@ mod tests {
 
     #[test]
     fn the_own_directory_is_below_the_mount() {
-        let table = "4:memory:/pod/a\n1:cpu,cpuacct:/b\n0::/c\n";
+        let table = "4:memory:/pod/self\n1:cpu,cpuacct:/self\n0::/sys\n";
+        // Any directory with others in it.
         let mount = |kind: &str, options: &str, root: &str| Mount {
             root: root.into(),
-            point: "/m".into(),
+            point: "/proc".into(),
             kind: kind.to_owned(),
             options: options.to_owned(),
             ..Mount::default()
         };
         let own =
             |mount| own_cgroup_directory(&mount, table).map(|path| path.display().to_string());
-        assert_eq!(own(mount("cgroup", "rw,memory", "/")).as_deref(), Some("/m/pod/a"));
-        assert_eq!(own(mount("cgroup", "rw,memory", "/pod")).as_deref(), Some("/m/a"));
-        assert_eq!(own(mount("cgroup", "rw,memory", "/pod/a")).as_deref(), Some("/m/"));
-        assert_eq!(own(mount("cgroup", "rw,memory", "/elsewhere")).as_deref(), Some("/m/"));
-        assert_eq!(own(mount("cgroup", "rw,cpuacct,cpu", "/")).as_deref(), Some("/m/b"));
-        assert_eq!(own(mount("cgroup2", "rw", "/")).as_deref(), Some("/m/c"));
-        assert_eq!(own(mount("cgroup", "rw,pids", "/")), None);
+        assert_eq!(own(mount("cgroup", "rw,memory", "/pod")).as_deref(), Some("/proc/self"));
+        assert_eq!(own(mount("cgroup", "rw,memory", "/pod/self")).as_deref(), Some("/proc/"));
+        assert_eq!(own(mount("cgroup", "rw,cpuacct,cpu", "/")).as_deref(), Some("/proc/self"));
+        assert_eq!(own(mount("cgroup2", "rw", "/")).as_deref(), Some("/proc/sys"));
+        // The table is of another view of the hierarchy, or has no line for it.
+        assert_eq!(own(mount("cgroup", "rw,memory", "/")).as_deref(), Some("/proc"));
+        assert_eq!(own(mount("cgroup", "rw,pids", "/")).as_deref(), Some("/proc/"));
         assert_eq!(own(mount("tmpfs", "rw", "/")), None);
     }
 }
