@@ -60,12 +60,16 @@ fn gaps(tier: Tier, landlock: i32) -> Vec<&'static str> {
     }
     let ports = "this kernel cannot limit the ports of commands: those in spec.sandbox.network and \
                  --network do not hold; Linux 6.7 or newer limits them, or use a NetworkPolicy";
+    let closed = "without Landlock, the ports of commands are not limited: those in spec.sandbox.network \
+                  and --network do not hold: let the kernel (lsm=landlock,…) and the container's seccomp \
+                  profile allow Landlock, or use a NetworkPolicy";
     let moves = "this kernel has the first version of Landlock: commands cannot rename or link \
                  files to another directory; Linux 5.19 or newer lets them";
     let truncation = "this kernel's Landlock has no right for truncation: truncate(2) fails, and \
                       openat2(2) does; Linux 6.2 or newer lets commands use them";
     let gaps = [
-        (!covers_ports(landlock), ports),
+        (landlock == 0, closed),
+        (landlock > 0 && !covers_ports(landlock), ports),
         (refuses_moves(landlock), moves),
         (tier == Tier::Uid && refuses_truncation(landlock), truncation),
     ];
@@ -92,7 +96,7 @@ mod tests {
             (Tier::Uid, 7, &[][..]),
             (Tier::Uid, 3, &["cannot limit the ports"]),
             (Tier::Uid, 2, &["cannot limit the ports", "truncate(2) fails"]),
-            (Tier::Uid, 0, &["cannot limit the ports"]),
+            (Tier::Uid, 0, &["without Landlock, the ports of commands are not limited"]),
             (Tier::Namespaces, 1, &["cannot limit the ports", "rename or link"]),
             (Tier::None, 1, &["not isolated"]),
         ] {
