@@ -53,7 +53,8 @@ pub struct Progress {
     pub reason: Option<String>,
     /// Resources used by each command.
     pub usage: Vec<(Phase, Usage)>,
-    /// The usage of a command that has not ended, told when nothing is left of the request.
+    /// The further usage of a command that did not end by itself, told when nothing is left of
+    /// the request.
     pub unheard: Option<oneshot::Receiver<Usage>>,
     /// Most memory in bytes that its commands used at a time, as far as it was
     /// measured.

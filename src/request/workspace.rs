@@ -257,8 +257,8 @@ impl Workspace {
             evidence.command(phase, &output.stdout, output.stderr.to_string());
             evidence.bounded(bounds, max_output);
         }
-        if let Some(usage) = output.usage {
-            progress.usage.push((phase, usage));
+        progress.usage.extend(output.usage.map(|usage| (phase, usage)));
+        if output.termination.is_own() {
             progress.unheard = None;
         }
         progress.network.clone_from(&bounds.network);

@@ -74,6 +74,12 @@ pub enum Termination {
 impl Termination {
     pub(super) const KILLED: Self = Self::Signal { number: Signal::SIGKILL as i32, core: false };
 
+    /// True if nobody stopped it.
+    #[must_use]
+    pub fn is_own(self) -> bool {
+        matches!(self, Self::Exit(_) | Self::Signal { .. })
+    }
+
     /// True if the deadline passed.
     #[must_use]
     pub fn is_late(self) -> bool {

@@ -19,7 +19,7 @@ use super::{
     capture::Capture,
     handle::{Unconfined, WorkerHandle, cannot},
     lease::{Lease, Outgoing},
-    output::{Output, Termination, Usage},
+    output::{Output, Termination},
     output_pipe::OutputPipe,
     room::{Granted, Room},
 };
@@ -54,12 +54,12 @@ const WORKERS: usize = 3;
 /// A command that has started.
 type Begun = (RawUsage, [OutputPipe; OUTPUTS], Option<AskPass>);
 
-/// A command that a request follows. If it stops before the command's end is known, also
-/// because its client is gone, the lease learns of that end.
+/// A command that a request follows. If the command does not end by itself, also because
+/// its client is gone, the lease learns of its end.
 struct Followed<'l> {
     lease: &'l mut Lease,
     worker: WorkerHandle,
-    /// Usage of the command's process before it; `None` if that of the command is known.
+    /// Usage of the command's process before it; `None` if all of the command's is known.
     before: Option<RawUsage>,
 }
 
@@ -197,7 +197,7 @@ impl Lease {
         output.ordered = Some(worker.ordered);
         output.observed = worker.take_observed();
         lease.ended(output.termination);
-        followed.heard(output.usage);
+        followed.heard(&output);
         Ok(output)
     }
 
@@ -262,10 +262,13 @@ impl Lease {
 }
 
 impl Followed<'_> {
-    fn heard(&mut self, usage: Option<Usage>) {
-        if let Some(usage) = usage {
+    /// The usage of a command that was stopped is not that of its children: they may run on,
+    /// and a shell that is killed has not waited for them.
+    fn heard(&mut self, output: &Output) {
+        let Some(usage) = output.usage else { return };
+        self.lease.hear(usage);
+        if output.termination.is_own() {
             self.before = None;
-            self.lease.hear(usage);
         }
     }
 }
