@@ -15,7 +15,7 @@ use crate::{
     plugin::PluginName,
 };
 
-/// Bytes of a call's path that a warning repeats.
+/// Characters of a call's path that a warning repeats.
 const MAX_PATH: usize = 200;
 
 /// The refused calls of one plugin. Cheap to clone.
@@ -49,11 +49,11 @@ impl Refusals {
     }
 
     /// Counts a call that tonic refused. Errors of health, version and reflection are none,
-    /// unless they have no such method.
+    /// unless they have no such method, and an unknown error is that of a client that is gone.
     pub(super) fn examine<B>(&self, path: &str, reached: &Reached, answer: &Response<B>) {
         let Some(status) = Status::from_header_map(answer.headers()) else { return };
         let is_ours = path.strip_prefix('/').is_some_and(|path| path.starts_with(GRPC_SERVICE));
-        let is_error = status.code() != Code::Ok;
+        let is_error = !matches!(status.code(), Code::Ok | Code::Unknown);
         let is_refused = status.code() == Code::Unimplemented || (is_ours && is_error);
         if !is_refused || reached.0.load(Ordering::Relaxed) {
             return;
@@ -63,8 +63,8 @@ impl Refusals {
             warn!(
                 plugin = self.plugin.as_str(),
                 grpc.code = ?status.code(),
-                path = ?path.get(..MAX_PATH).unwrap_or(path),
-                error = ?status.message(),
+                path = path.chars().take(MAX_PATH).collect::<String>(),
+                error = status.message(),
                 "a call that is no request was refused: another client than Argo CD's, or another \
                  version of it, uses the plugin's socket"
             );
@@ -87,7 +87,8 @@ mod tests {
             ("/plugin.ConfigManagementPluginService/Future", Reached::default(), "12", 1),
             ("/other.Service/Any", Reached::default(), "12", 2),
             ("/plugin.ConfigManagementPluginService/Check", Reached::default(), "13", 3),
-            ("/plugin.ConfigManagementPluginService/Check", requests, "2", 3),
+            ("/plugin.ConfigManagementPluginService/Check", requests, "13", 3),
+            ("/plugin.ConfigManagementPluginService/Check", Reached::default(), "2", 3),
             ("/grpc.health.v1.Health/Check", Reached::default(), "5", 3),
             ("/grpc.health.v1.Health/Check", Reached::default(), "0", 3),
         ] {
