@@ -8,7 +8,8 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 /// Most targets in a filter.
 const MAX_TARGETS: usize = 64;
 
-/// Libraries that log every frame and connection at level debug.
+/// Libraries that log every frame and connection at level debug. A client can cause any
+/// number of their warnings.
 const FRAMES: [&str; 4] = ["h2", "hyper", "tonic", "tower"];
 
 /// Lowest severity that is logged, in general and for some targets.
@@ -39,13 +40,13 @@ impl Default for LogFilter {
 }
 
 impl LogFilter {
-    /// The filter for the log. Frames are shown at level trace, or if their library is
-    /// named.
+    /// The filter for the log. Other than errors, these libraries log at level trace, or if
+    /// they are named.
     #[must_use]
     pub fn targets(&self) -> Targets {
         let Self { general, targets } = self;
-        let is_debug = *general == LevelFilter::DEBUG;
-        let frames = if is_debug { LevelFilter::INFO } else { *general };
+        let is_trace = *general == LevelFilter::TRACE;
+        let frames = if is_trace { *general } else { LevelFilter::ERROR.min(*general) };
         Targets::new()
             .with_default(*general)
             .with_targets(FRAMES.map(|name| (name, frames)))
@@ -113,8 +114,8 @@ mod tests {
         let (debug, trace) = (targets("debug"), targets("trace"));
         assert!(debug.would_enable("cmp_supervisor::grpc", &Level::DEBUG));
         for library in ["h2::codec", "hyper_util::client", "tonic::transport", "tower::buffer"] {
-            assert!(debug.would_enable(library, &Level::WARN), "{library}");
-            assert!(!debug.would_enable(library, &Level::DEBUG), "{library}");
+            assert!(debug.would_enable(library, &Level::ERROR), "{library}");
+            assert!(!debug.would_enable(library, &Level::WARN), "{library}");
             assert!(trace.would_enable(library, &Level::TRACE), "{library}");
         }
         assert!(targets("debug,h2=debug").would_enable("h2::codec", &Level::DEBUG));
