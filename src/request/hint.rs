@@ -280,10 +280,14 @@ impl Facts<'_> {
         let lines = || self.text.lines().rev();
         let program = |line| shell::program(line).map(|name| (line, name));
         let (line, name) = is_absent.then(|| lines().find_map(program)).flatten()?;
-        Some(match shell::misunderstanding(name) {
-            Some(remedy) => remedy.to_owned(),
-            None if shell::is_refused(line) => mode::found(name, self.plugin.preserve_file_mode),
-            None => install(name, "into a directory of PATH"),
+        if let Some(remedy) = shell::misunderstanding(name) {
+            return Some(remedy.to_owned());
+        }
+        let missing = install(name, "into a directory of PATH");
+        Some(if shell::is_refused(line) {
+            format!("{missing}; {}", mode::in_path(name, self.plugin.preserve_file_mode))
+        } else {
+            missing
         })
     }
 

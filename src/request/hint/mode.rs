@@ -23,12 +23,13 @@ pub(super) fn advice(text: &str, keeps_modes: bool) -> Option<&'static str> {
     text.lines().any(is_refused).then_some(if keeps_modes { KEPT } else { ADVICE })
 }
 
-/// The remedy for a file that a shell has found in its `PATH` and could not execute.
-pub(super) fn found(name: &str, keeps_modes: bool) -> String {
+/// The remedy for a file in `PATH` that a shell could not execute. dash says the same of one
+/// that is missing, if a directory of `PATH` is closed to the UID.
+pub(super) fn in_path(name: &str, keeps_modes: bool) -> String {
     let repository = if keeps_modes { KEPT } else { ADVICE };
     format!(
-        "{name} is in a directory of PATH, but has no executable bit: make it executable (for a \
-         volume, defaultMode: 0555); in the repository: {repository}"
+        "or, if {name} is in a directory of PATH, make it executable (for a volume, defaultMode: \
+         0555); in the repository: {repository}"
     )
 }
 

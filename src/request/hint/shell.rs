@@ -34,7 +34,7 @@ pub(super) fn program(line: &str) -> Option<&str> {
     (SHELL_ENDS.contains(&end) && is_name).then_some(name)
 }
 
-/// True if the program of a shell's message exists.
+/// True if a shell's message refuses a program, instead of missing it.
 pub(super) fn is_refused(line: &str) -> bool {
     line.trim_end().ends_with(SHELL_ENDS[0])
 }
