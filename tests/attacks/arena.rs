@@ -43,7 +43,7 @@ const FIRST_USER: u32 = 20_000;
 /// runs and two for the start tests. `RUNS` blocks of these keep the UIDs of
 /// simultaneous runs apart.
 const PLACES: u32 = 13;
-const RUNS: u32 = 113;
+const RUNS: u32 = 104;
 
 /// Parent directory of the test directories. It holds no files of an image, and
 /// the `namespaces` tier mounts nothing over it.
