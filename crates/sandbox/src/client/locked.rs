@@ -39,7 +39,7 @@ impl LockedDirectory {
                 created => created?,
             }
             // Another process that starts now may remove it before it is locked.
-            let lock = lock_directory(&path)?;
+            let lock = lock_directory(&path).inspect_err(|_| drop(fs::remove_dir(&path)))?;
             if let Some(created) = lock.map(|lock| Self { path, lock }).filter(Self::is_present) {
                 return Ok(created);
             }
