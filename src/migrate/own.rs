@@ -50,7 +50,7 @@ pub(super) fn warn_of_temporary(plugin: &str, variable: &Value, report: &mut Rep
     if replace_path(value, TEMPORARY, "") != value {
         report.check(format!(
             "plugin `{plugin}`: {name} names a path in {TEMPORARY}, where requests cannot write (`uid`, \
-             `restricted`) or each command has its own files (`namespaces`): let the commands set it \
+             `landlock`) or each command has its own files (`namespaces`): let the commands set it \
              to a path in $TMPDIR"
         ));
     }
