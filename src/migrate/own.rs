@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use super::{
     field::{is_within, replace_path, text},
+    plugin::Plugin,
+    reference::{reference, refers},
     report::Report,
 };
 
@@ -36,18 +38,42 @@ pub(super) fn is_own(name: &str) -> bool {
     OWN.contains(&name) || is_flag(name)
 }
 
-/// True if each request has a directory of its own in place of the variable's. A path that a
-/// shell sets instead would be one to which no request can write.
-pub(super) fn is_replaced(variable: &Value) -> bool {
+/// True if the container does not keep the variable, because the sandbox sets it.
+pub(super) fn is_gone(variable: &Value) -> bool {
     let (name, value) = (text(variable, "name"), text(variable, "value"));
-    let is_cache = || CACHES.contains(&name) || cmp_sandbox::WRITTEN.contains(&name);
-    HOMES.contains(&name) && is_within(value, TEMPORARY) || is_cache()
+    is_own(name) || HOMES.contains(&name) && is_within(value, TEMPORARY)
+}
+
+/// True if each request has a directory of its own in place of the variable's. A path that a
+/// shell sets instead would be one to which no request can write. The container keeps one value:
+/// the sandbox sets most of these only if it has them, and finds unpacked plugins of helm by it.
+pub(super) fn is_replaced(name: &str) -> bool {
+    CACHES.contains(&name) || cmp_sandbox::WRITTEN.contains(&name)
+}
+
+/// Tells if a value refers to a variable that the new container does not have, and Kubernetes
+/// leaves such a reference as it is, or to one with another value in each request.
+pub(super) fn warn_of_gone(plugin: &Plugin, variable: &Value, gone: &[&str], report: &mut Report) {
+    if let Some(other) = gone.iter().find(|other| refers(text(variable, "value"), other)) {
+        let name = text(variable, "name");
+        let why = if is_replaced(other) {
+            "of which each request has its own"
+        } else {
+            "which the new container does not have"
+        };
+        report.check(format!(
+            "plugin `{}`: {name} refers to {}, {why}: set {name} in the plugin's commands, from \
+             ${other}",
+            plugin.name,
+            reference(other)
+        ));
+    }
 }
 
 /// Reports a path that commands cannot use unless they run in namespaces.
 pub(super) fn warn_of_temporary(plugin: &str, variable: &Value, report: &mut Report) {
     let (name, value) = (text(variable, "name"), text(variable, "value"));
-    if replace_path(value, TEMPORARY, "") != value {
+    if !is_replaced(name) && replace_path(value, TEMPORARY, "") != value {
         report.check(format!(
             "plugin `{plugin}`: {name} names a path in {TEMPORARY}, where requests cannot write (`uid`, \
              `landlock`) or each command has its own files (`namespaces`): let the commands set it \

@@ -4,16 +4,20 @@ use serde_json::Value;
 
 use super::{
     field::text,
+    own::is_replaced,
     plugin::Plugin,
     report::Report,
     variable::{SETTINGS, is_secret},
 };
 
 /// Names the variables and `ConfigMap`s of each plugin that others get now. Other lines of the
-/// report tell of secrets, settings of the server and resources.
+/// report tell of secrets, settings of the server and resources, and a path that each request has
+/// for itself changes nothing.
 pub(super) fn warn(env: &[Value], plugins: &[Plugin], report: &mut Report) {
     let is_told = |variable: &&Value| {
-        SETTINGS.contains(&text(variable, "name"))
+        let name = text(variable, "name");
+        SETTINGS.contains(&name)
+            || is_replaced(name)
             || is_secret(variable)
             || variable.pointer("/valueFrom/resourceFieldRef").is_some()
     };

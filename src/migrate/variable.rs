@@ -9,10 +9,10 @@ use super::{
     edit::Edit,
     env_from,
     field::{remove, set, text, unused},
-    own::{is_flag, is_own, is_replaced, warn_of_temporary},
+    own::{is_flag, is_gone, is_replaced, warn_of_gone, warn_of_temporary},
     plugin::Plugin,
     reach,
-    reference::{self, reference, refers},
+    reference::{self, refers},
     report::Report,
 };
 
@@ -74,7 +74,8 @@ impl Variables {
             } else if own.differing.iter().any(|other| other.name == shared.name) {
                 merged.env.extend(shared.renamed(&own, plugins, report));
             } else {
-                merged.env.extend(shared.values.values().next().cloned());
+                let first = shared.values.iter().next();
+                merged.env.extend(first.map(|(index, value)| own.follow(*index, value)));
             }
         }
         for source in plugins.iter().flat_map(|plugin| plugin.sidecar.variable_sources()) {
@@ -147,6 +148,22 @@ impl Variables {
     }
 }
 
+impl Own<'_> {
+    /// A plugin's variable that refers to others by their new names.
+    fn follow(&self, index: usize, variable: &Value) -> Value {
+        let mut variable = variable.clone();
+        let Some(prefix) = self.prefixes.get(index) else { return variable };
+        for other in self.differing.iter().filter(|other| other.values.contains_key(&index)) {
+            let new = format!("{prefix}_{}", other.name);
+            let new = reference::renamed(text(&variable, "value"), &other.name, &new);
+            if !new.is_empty() {
+                set(&mut variable, &["value"], json!(new));
+            }
+        }
+        variable
+    }
+}
+
 impl Shared {
     fn differs(&self) -> bool {
         let mut values = self.values.values();
@@ -164,15 +181,8 @@ impl Shared {
                 continue;
             };
             let renamed = format!("{prefix}_{name}");
-            let mut value = value.clone();
+            let mut value = own.follow(*index, value);
             set(&mut value, &["name"], json!(renamed));
-            for other in own.differing.iter().filter(|other| other.values.contains_key(index)) {
-                let new = format!("{prefix}_{}", other.name);
-                let new = reference::renamed(text(&value, "value"), &other.name, &new);
-                if !new.is_empty() {
-                    set(&mut value, &["value"], json!(new));
-                }
-            }
             variables.push(value);
             plugin.edit.renamed.insert(name.clone(), renamed.clone());
             if !is_shell_name(name) {
@@ -237,14 +247,15 @@ fn in_order(mut rest: Vec<Shared>) -> Vec<Shared> {
 /// Variables with several values, and those that refer to them. A PATH of one sidecar would
 /// hide programs of the image from the other plugins.
 fn differing(found: &[Shared], plugins: usize) -> Vec<&Shared> {
+    let found: Vec<_> = found.iter().filter(|shared| !is_replaced(&shared.name)).collect();
     let is_some_path = |shared: &Shared| shared.name == PATH && shared.values.len() < plugins;
-    let differs = |shared: &&Shared| shared.differs() || is_some_path(shared);
+    let differs = |shared: &&&Shared| shared.differs() || is_some_path(shared);
     let mut names: BTreeSet<_> = found.iter().filter(differs).map(|s| s.name.as_str()).collect();
     loop {
-        let refers = |shared: &&Shared| names.iter().any(|name| shared.refers_to(name));
+        let refers = |shared: &&&Shared| names.iter().any(|name| shared.refers_to(name));
         let more: BTreeSet<_> = found.iter().filter(refers).map(|s| s.name.as_str()).collect();
         if more.is_subset(&names) {
-            return found.iter().filter(|shared| names.contains(shared.name.as_str())).collect();
+            return found.into_iter().filter(|s| names.contains(s.name.as_str())).collect();
         }
         names.extend(more);
     }
@@ -277,7 +288,7 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
                 gone.push(name);
                 continue;
             }
-            if is_own(name) || is_replaced(variable) {
+            if is_gone(variable) {
                 report.change(format!(
                     "plugin `{}`: {name} was removed, because the sandbox sets it",
                     plugin.name
@@ -285,7 +296,11 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
                 gone.push(name);
                 continue;
             }
-            warn_of_gone(plugin, variable, &gone, report);
+            if is_replaced(name) {
+                gone.push(name);
+            } else {
+                warn_of_gone(plugin, variable, &gone, report);
+            }
             let mut variable = variable.clone();
             if variable.pointer("/valueFrom/resourceFieldRef").is_some() {
                 remove(&mut variable, &["valueFrom", "resourceFieldRef", "containerName"]);
@@ -313,20 +328,6 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
     found
 }
 
-/// Tells if a value refers to a variable that the new container does not have: Kubernetes
-/// leaves such a reference as it is.
-fn warn_of_gone(plugin: &Plugin, variable: &Value, gone: &[&str], report: &mut Report) {
-    if let Some(other) = gone.iter().find(|other| refers(text(variable, "value"), other)) {
-        let name = text(variable, "name");
-        report.check(format!(
-            "plugin `{}`: {name} refers to {}, which the new container does not have: set {name} in \
-             the plugin's commands, from ${other}",
-            plugin.name,
-            reference(other)
-        ));
-    }
-}
-
 /// Names of a plugin's variables in the new container.
 struct Names {
     known: BTreeSet<String>,
@@ -335,12 +336,12 @@ struct Names {
 }
 
 fn names(plugin: &Plugin, config_maps: &ConfigMaps) -> Names {
-    let kept = plugin.sidecar.variables().iter().filter(|variable| !is_replaced(variable));
+    let kept = plugin.sidecar.variables().iter().filter(|variable| !is_gone(variable));
     let own = kept.map(|variable| text(variable, "name"));
     let Edit { renamed, caches, .. } = &plugin.edit;
     let is_set_elsewhere =
         |name: &str| renamed.contains_key(name) || caches.values().any(|cache| cache == name);
-    let kept = own.filter(|name| !is_set_elsewhere(name) && !is_own(name));
+    let kept = own.filter(|name| !is_set_elsewhere(name));
     let mut known: BTreeSet<_> = kept.map(str::to_owned).collect();
     known.extend(renamed.values().cloned());
     let mut unknown = Vec::new();

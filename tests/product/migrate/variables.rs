@@ -125,17 +125,51 @@ fn references_to_removed_variables_are_reported() {
 
 #[test]
 fn directories_that_each_request_has_are_not_exported() {
+    let names = ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "TMP"];
     let env = |path: &str| {
-        let names = ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "GOCACHE"];
         let all = names.map(|name| format!("{{name: {name}, value: {path}/{name}}}"));
         format!("env: [{}]", all.join(", "))
     };
-    let removed = ["plugin `a`: GOCACHE was removed, because the sandbox sets it"];
+    let removed = ["plugin `a`: HELM_CONFIG_HOME was removed, because the sandbox sets it"];
     let result = told(&[("a", &env("/tmp")), ("b", &env("/tmp/b"))], &removed);
-    assert_eq!(result.sidecar().get("env"), None);
+    // The sandbox sets TMP only if the container has it, and finds plugins of helm by the other.
+    let one = ["HELM_CACHE_HOME", "TMP"];
+    let one = one.map(|name| json!({"name": name, "value": format!("/tmp/{name}")}));
+    assert_eq!(result.sidecar()["env"], json!(one));
     assert_eq!(
         result.definition("a.yaml")["spec"],
         json!({"generate": {"command": ["cat", "a.yaml"]}})
+    );
+    for name in ["HELM_CACHE_HOME", "TMP"] {
+        assert!(!result.report.contains(name), "{}", result.report);
+    }
+    let lone = told(&[("a", &env("/tmp"))], &removed);
+    assert!(!lone.report.contains("TMP") && lone.report.matches("HELM").count() == 1);
+}
+
+#[test]
+fn a_directory_that_each_request_has_follows_a_variable_with_a_new_name() {
+    let env = |base: &str| {
+        format!(
+            "env: [{{name: BASE, value: {base}}}, {{name: HELM_CACHE_HOME, value: $(BASE)/helm}}]"
+        )
+    };
+    let result = told(&[("a", &env("/x")), ("b", &env("/y"))], &[]);
+    let variables = result.sidecar()["env"].as_array().unwrap();
+    let kept = json!({"name": "HELM_CACHE_HOME", "value": "$(A_BASE)/helm"});
+    assert_eq!(variables[2], kept, "{variables:?}");
+}
+
+#[test]
+fn a_plugin_with_a_list_of_variables_keeps_directories_that_each_request_has() {
+    let lines =
+        [("a", "env: [{name: TMP, value: /tmp}]"), ("b", "env: [{name: B_TOKEN, value: t}]")];
+    let result = told(&lines, &[]);
+    assert_eq!(result.definition("a.yaml")["spec"]["sandbox"], json!({"env": ["TMP"]}));
+    let refers = "env: [{name: TMP, value: /tmp}, {name: OUT, value: $(TMP)/out}]";
+    told(
+        &[("a", refers)],
+        &["plugin `a`: OUT refers to $(TMP), of which each request has its own"],
     );
 }
 
