@@ -46,7 +46,7 @@ pub(super) fn is_gone(variable: &Value) -> bool {
 
 /// True if each request has a directory of its own in place of the variable's. A path that a
 /// shell sets instead would be one to which no request can write. The container keeps one value:
-/// the sandbox sets most of these only if it has them, and finds unpacked plugins of helm by it.
+/// the sandbox sets most of these only if it has them, and finds plugins that helm has unpacked by one.
 pub(super) fn is_replaced(name: &str) -> bool {
     CACHES.contains(&name) || cmp_sandbox::WRITTEN.contains(&name)
 }
@@ -57,7 +57,7 @@ pub(super) fn warn_of_gone(plugin: &Plugin, variable: &Value, gone: &[&str], rep
     if let Some(other) = gone.iter().find(|other| refers(text(variable, "value"), other)) {
         let name = text(variable, "name");
         let why = if is_replaced(other) {
-            "of which each request has its own"
+            "which the sandbox sets"
         } else {
             "which the new container does not have"
         };

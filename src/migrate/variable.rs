@@ -288,7 +288,8 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
                 gone.push(name);
                 continue;
             }
-            if is_gone(variable) {
+            let mut variable = moved(variable, plugin);
+            if is_gone(&variable) {
                 report.change(format!(
                     "plugin `{}`: {name} was removed, because the sandbox sets it",
                     plugin.name
@@ -299,9 +300,8 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
             if is_replaced(name) {
                 gone.push(name);
             } else {
-                warn_of_gone(plugin, variable, &gone, report);
+                warn_of_gone(plugin, &variable, &gone, report);
             }
-            let mut variable = variable.clone();
             if variable.pointer("/valueFrom/resourceFieldRef").is_some() {
                 remove(&mut variable, &["valueFrom", "resourceFieldRef", "containerName"]);
                 report.check(format!(
@@ -309,11 +309,6 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
                      all plugins together",
                     plugin.name
                 ));
-            }
-            if let Some(value) = variable.get("value").and_then(Value::as_str) {
-                let own = plugin.edit.path.as_deref().filter(|_| name == PATH);
-                let moved = plugin.edit.relocate(own.unwrap_or(value));
-                set(&mut variable, &["value"], json!(moved));
             }
             warn_of_temporary(&plugin.name, &variable, report);
             match found.iter_mut().find(|shared| shared.name == name) {
@@ -328,6 +323,17 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
     found
 }
 
+/// A plugin's variable with the paths at which the new container has its files.
+fn moved(variable: &Value, plugin: &Plugin) -> Value {
+    let mut variable = variable.clone();
+    if let Some(value) = variable.get("value").and_then(Value::as_str) {
+        let own = plugin.edit.path.as_deref().filter(|_| text(&variable, "name") == PATH);
+        let value = plugin.edit.relocate(own.unwrap_or(value));
+        set(&mut variable, &["value"], json!(value));
+    }
+    variable
+}
+
 /// Names of a plugin's variables in the new container.
 struct Names {
     known: BTreeSet<String>,
@@ -336,7 +342,7 @@ struct Names {
 }
 
 fn names(plugin: &Plugin, config_maps: &ConfigMaps) -> Names {
-    let kept = plugin.sidecar.variables().iter().filter(|variable| !is_gone(variable));
+    let kept = plugin.sidecar.variables().iter().filter(|v| !is_gone(&moved(v, plugin)));
     let own = kept.map(|variable| text(variable, "name"));
     let Edit { renamed, caches, .. } = &plugin.edit;
     let is_set_elsewhere =

@@ -148,6 +148,24 @@ fn directories_that_each_request_has_are_not_exported() {
 }
 
 #[test]
+fn a_directory_of_the_image_that_is_mounted_elsewhere_is_found_there() {
+    let fill = "initContainers: [{name: i, volumeMounts: [{name: helm, mountPath: /helm}]}]";
+    let lines = [
+        ("pod", fill),
+        ("a", "env: [{name: HELM_DATA_HOME, value: /tmp/helm/data}, {name: A_TOKEN, value: t}]"),
+        ("b", "env: [{name: B_TOKEN, value: t}]"),
+        ("a-mounts", "- {name: helm, mountPath: /tmp/helm}"),
+        ("volumes", "- {name: helm, emptyDir: {}}"),
+    ];
+    let result = told(&lines, &[]);
+    let data = json!({"name": "HELM_DATA_HOME", "value": "/cmp-moved/a/tmp/helm/data"});
+    assert_eq!(result.sidecar()["env"][0], data);
+    assert!(!result.report.contains("HELM_DATA_HOME was removed"), "{}", result.report);
+    let names = &result.definition("a.yaml")["spec"]["sandbox"]["env"];
+    assert_eq!(*names, json!(["A_TOKEN", "HELM_DATA_HOME"]));
+}
+
+#[test]
 fn a_directory_that_each_request_has_follows_a_variable_with_a_new_name() {
     let env = |base: &str| {
         format!(
@@ -167,10 +185,7 @@ fn a_plugin_with_a_list_of_variables_keeps_directories_that_each_request_has() {
     let result = told(&lines, &[]);
     assert_eq!(result.definition("a.yaml")["spec"]["sandbox"], json!({"env": ["TMP"]}));
     let refers = "env: [{name: TMP, value: /tmp}, {name: OUT, value: $(TMP)/out}]";
-    told(
-        &[("a", refers)],
-        &["plugin `a`: OUT refers to $(TMP), of which each request has its own"],
-    );
+    told(&[("a", refers)], &["plugin `a`: OUT refers to $(TMP), which the sandbox sets: set OUT"]);
 }
 
 #[test]
