@@ -12,6 +12,7 @@ mod edit;
 mod env_from;
 mod error;
 mod expression;
+mod extra_objects;
 mod field;
 mod host;
 mod json_patch;
@@ -41,10 +42,12 @@ use self::{
     config_map::ConfigMaps,
     container::{Blueprint, Names, Shape},
     definition::Definition,
+    extra_objects::ExtraObjects,
     field::text,
     host::Host,
     lists::Lists,
     mounts::Mounts,
+    output::Parts,
     plugin::{Plugin, Sources},
     report::Report,
     resources::Resources,
@@ -120,9 +123,12 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     let new = assemble(&blueprint, &host, &old, &mut report);
     advice::next_steps(&host, &blueprint, &mut report);
     advice::old_config_maps(&host, &plugins, &new, &mut report);
+    let extra_objects = ExtraObjects::new(&host, &documents, &plugins, &new);
+    advice::extra_objects(&extra_objects, &mut report);
     advice::other_objects(&host, &documents, &mut report);
 
-    let manifests = output::write(&host, new, &definitions, &options.config_map)?;
+    let parts = Parts { lists: new, extra_objects, config_map: &options.config_map };
+    let manifests = output::write(&host, &definitions, parts)?;
     let plugins = moved(&blueprint.variables.env, definitions);
     Ok(Migrated { manifests, report: report.to_string(), plugins })
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{
     config_map,
     container::{Blueprint, INSTALLER, NAME},
+    extra_objects::ExtraObjects,
     field::text,
     host::{Form, Host},
     json_patch,
@@ -88,16 +89,28 @@ pub(super) fn next_steps(host: &Host, blueprint: &Blueprint<'_>, report: &mut Re
 
 /// The `ConfigMap`s that nothing uses after the migration. The chart deletes its own.
 pub(super) fn old_config_maps(host: &Host, plugins: &[Plugin], new: &Lists, report: &mut Report) {
-    let unused = config_map::unused(host, plugins.iter(), new);
-    if let Some(values) = host.values() {
-        let (removed, _) = config_map::extra_objects(host, values, &unused);
-        if !removed.is_empty() {
-            let count = plural(removed.len(), "ConfigMap");
-            report.change(format!("removed from extraObjects: {count} of the old sidecars"));
-        }
-    } else if !unused.is_empty() {
+    let unused = config_map::unused(plugins, new);
+    if host.values().is_none() && !unused.is_empty() {
         let names = unused.into_iter().collect::<Vec<_>>().join(", ");
         report.next(format!("later, delete the ConfigMaps of the old sidecars: {names}"));
+    }
+}
+
+/// The `ConfigMap`s that the chart creates of `extraObjects`.
+pub(super) fn extra_objects(objects: &ExtraObjects<'_>, report: &mut Report) {
+    if !objects.removed.is_empty() {
+        let count = plural(objects.removed.len(), "ConfigMap");
+        let names = objects.removed.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        report.change(format!(
+            "removed from extraObjects: {count} of the old sidecars that nothing else in the input \
+             names: {names}"
+        ));
+    }
+    for name in &objects.defining {
+        report.check(format!(
+            "ConfigMap `{name}` stays in extraObjects, because something else may use it: take the \
+             definitions of plugins out of it, or `validate` finds these plugins twice"
+        ));
     }
 }
 

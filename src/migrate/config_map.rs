@@ -91,14 +91,24 @@ fn read(document: &Value, is_template: bool) -> Option<ConfigMap> {
 }
 
 /// An object of `extraObjects`, which can be a map or a text. Helm puts one without a namespace
-/// into that of the release.
+/// into that of the release, which is also what a template most often stands for.
 fn extra(object: &Value, release: &str) -> Option<ConfigMap> {
     let parsed = object.as_str().and_then(|text| yaml::read(text.as_bytes()).ok());
     let mut map = read(parsed.as_ref().unwrap_or(object), true)?;
-    if map.namespace.is_empty() {
+    if map.namespace.is_empty() || map.namespace.contains("{{") {
         release.clone_into(&mut map.namespace);
     }
     Some(map)
+}
+
+/// The name of an object of `extraObjects`, if it is a ConfigMap of the release. If the
+/// namespace of the release is not known, that is every one with a name of its own.
+pub(super) fn name_in_release(object: &Value, all: &[Value], release: &str) -> Option<String> {
+    let map = extra(object, release)?;
+    let same =
+        || all.iter().filter_map(|other| extra(other, release)).filter(|o| o.name == map.name);
+    let is_only = || release.is_empty() && same().count() == 1;
+    (map.namespace == release || is_only()).then_some(map.name)
 }
 
 /// The definitions that the chart makes of `configs.cmp.plugins`.
@@ -119,7 +129,7 @@ fn of_plugins(values: &Value, namespace: &str) -> Result<Option<ConfigMap>, Migr
 }
 
 /// True if a part of a manifest refers to a ConfigMap.
-pub(super) fn is_used(part: &Value, name: &str) -> bool {
+fn is_used(part: &Value, name: &str) -> bool {
     const KEYS: [&str; 3] = ["configMap", "configMapKeyRef", "configMapRef"];
     match part {
         Value::Object(members) => members.iter().any(|(key, value)| {
@@ -130,32 +140,11 @@ pub(super) fn is_used(part: &Value, name: &str) -> bool {
     }
 }
 
-/// `ConfigMap`s of definitions that nothing in the result uses.
-pub(super) fn unused<'p>(
-    host: &Host,
-    plugins: impl Iterator<Item = &'p Plugin>,
-    new: &Lists,
-) -> BTreeSet<String> {
-    let values = host.values().and_then(Value::as_object).into_iter().flatten();
-    let elsewhere: Vec<_> =
-        values.filter(|(key, _)| *key != "repoServer").map(|(_, part)| part).collect();
-    let parts = || new.all_containers().chain(&new.volumes).chain(elsewhere.iter().copied());
-    let mut names: BTreeSet<_> = plugins.filter_map(|plugin| plugin.config_map.clone()).collect();
-    names.retain(|name| !parts().any(|part| is_used(part, name)));
-    names
-}
-
-/// The items of `extraObjects` that are a `ConfigMap` of one of these names, and the others.
-pub(super) fn extra_objects<'v>(
-    host: &Host,
-    values: &'v Value,
-    names: &BTreeSet<String>,
-) -> (Vec<&'v Value>, Vec<&'v Value>) {
-    let release = host.namespace_of_release();
-    list(values, "extraObjects").iter().partition(|object| {
-        let map = extra(object, release).filter(|map| map.namespace == release);
-        map.is_some_and(|map| names.contains(&map.name))
-    })
+/// `ConfigMap`s of definitions that no container and no volume of the result uses.
+pub(super) fn unused(plugins: &[Plugin], new: &Lists) -> BTreeSet<String> {
+    let parts = || new.all_containers().chain(&new.volumes);
+    let names = plugins.iter().filter_map(|plugin| plugin.config_map.clone());
+    names.filter(|name| !parts().any(|part| is_used(part, name))).collect()
 }
 
 /// The plugins in `configs.cmp`.

@@ -234,6 +234,22 @@ impl Host {
         self.document.get("kind").is_some()
     }
 
+    /// The document without the lists, without `extraObjects` of the chart, and without what the
+    /// API server wrote.
+    pub(super) fn rest(&self) -> Value {
+        let mut document = self.document.clone();
+        let base: Vec<_> = self.base.iter().map(String::as_str).collect();
+        for key in [self.form.containers(), "initContainers", "volumes"] {
+            remove(&mut document, &[&base[..], &[key]].concat());
+        }
+        let above = base.split_last().map_or(&[][..], |(_, above)| above);
+        remove(&mut document, &[above, &["extraObjects"]].concat());
+        for path in SERVER_FIELDS {
+            remove(&mut document, path);
+        }
+        document
+    }
+
     /// The document with other lists. Values consist of the keys that change, and
     /// `changes` are further ones, below the values. Null removes a key.
     pub(super) fn with(&self, lists: Lists, changes: Vec<(Vec<&str>, Value)>) -> Value {

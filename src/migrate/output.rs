@@ -3,18 +3,27 @@
 use serde_json::{Value, json};
 
 use super::{
-    config_map, definition::Definition, error::MigrateError, field::set, host::Host, lists::Lists,
-    yaml,
+    config_map, definition::Definition, error::MigrateError, extra_objects::ExtraObjects,
+    field::set, host::Host, lists::Lists, yaml,
 };
 use crate::plugin::folds_to;
+
+/// Parts of the result.
+#[derive(Debug)]
+pub(super) struct Parts<'i> {
+    pub(super) lists: Lists,
+    pub(super) extra_objects: ExtraObjects<'i>,
+    /// Name of the ConfigMap with all definitions.
+    pub(super) config_map: &'i str,
+}
 
 /// The ConfigMap and the document, or the values with both.
 pub(super) fn write(
     host: &Host,
-    lists: Lists,
     definitions: &[Definition<'_>],
-    config_map: &str,
+    parts: Parts<'_>,
 ) -> Result<String, MigrateError> {
+    let Parts { lists, extra_objects, config_map } = parts;
     let mut object = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -34,11 +43,7 @@ pub(super) fn write(
         let document = host.with(lists, Vec::new());
         return Ok(format!("{}---\n{}", yaml::write(&object)?, yaml::write(&document)?));
     };
-    let plugins = definitions.iter().map(|definition| definition.plugin);
-    let unused = config_map::unused(host, plugins, &lists);
-    // The chart creates these, and `validate` would find each plugin twice.
-    let (_, kept) = config_map::extra_objects(host, values, &unused);
-    let objects: Vec<_> = kept.into_iter().cloned().chain([object]).collect();
+    let objects: Vec<_> = extra_objects.kept.into_iter().cloned().chain([object]).collect();
     let mut changes = vec![(vec!["extraObjects"], Value::Array(objects))];
     changes.extend(plugins_of_chart(values, definitions));
     yaml::write(&host.with(lists, changes))

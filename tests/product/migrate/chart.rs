@@ -136,25 +136,89 @@ fn an_object_keeps_other_values() {
     assert_eq!(all.documents[0].pointer("/spec/values/configs/cmp"), Some(&expected));
 }
 
+/// Names of the objects in `extraObjects` that `migrate` writes, and its report.
+fn extra_objects(input: &str, path: &str) -> (Vec<Value>, String) {
+    let result = migrated(&[], input);
+    let name = |object: &Value| match object.as_str() {
+        Some(text) => documents(text.as_bytes())[0]["metadata"]["name"].clone(),
+        None => object["metadata"]["name"].clone(),
+    };
+    let extra = result.documents[0].pointer(path).unwrap().as_array().unwrap();
+    (extra.iter().map(name).collect(), result.report)
+}
+
 #[test]
 fn a_config_map_that_nothing_uses_any_more_goes_out_of_extra_objects() {
-    let names = |values: &str| {
-        let result = migrated(&[], values);
-        let extra = result.documents[0].pointer("/argo-cd/extraObjects").unwrap().clone();
-        let names = |object: &Value| match object.as_str() {
-            Some(text) => documents(text.as_bytes())[0]["metadata"]["name"].clone(),
-            None => object["metadata"]["name"].clone(),
-        };
-        (extra.as_array().unwrap().iter().map(names).collect::<Vec<_>>(), result.report)
-    };
     let text = fs::read_to_string(fixture("umbrella.yaml")).unwrap();
-    let (left, report) = names(&text);
-    assert_eq!(left, ["argocd-cmp-plugins"]);
-    assert!(report.contains("removed from extraObjects: 1 ConfigMap of"), "{report}");
-    let user = "  server:\n    envFrom: [{configMapRef: {name: cue-plugin}}]\n  repoServer:\n";
-    let (left, report) = names(&text.replace("  repoServer:\n", user));
-    assert_eq!(left, ["cue-plugin", "argocd-cmp-plugins"]);
-    assert!(!report.contains("removed from extraObjects"), "{report}");
+    let named = |namespace: &str| {
+        text.replace(
+            "        name: cue-plugin\n",
+            &format!("        name: cue-plugin\n        {namespace}\n"),
+        )
+    };
+    let live = "---\nkind: ConfigMap\nmetadata: {name: cue-plugin, namespace: argocd, annotations: {a: cue-plugin}}\n";
+    for input in [
+        text.clone(),
+        format!("{text}{live}"),
+        named("namespace: argocd"),
+        named("namespace: '{{ .Release.Namespace }}'"),
+    ] {
+        let (left, report) = extra_objects(&input, "/argo-cd/extraObjects");
+        assert_eq!(left, ["argocd-cmp-plugins"]);
+        let told = "removed from extraObjects: 1 ConfigMap of the old sidecars that nothing else in \
+                    the input names: cue-plugin\n";
+        assert!(report.contains(told), "{report}");
+        assert!(!report.contains("stays in extraObjects"), "{report}");
+    }
+}
+
+#[test]
+fn a_config_map_that_something_else_names_stays_in_extra_objects() {
+    let text = fs::read_to_string(fixture("umbrella.yaml")).unwrap();
+    let before = |place: &str, more: &str| text.replacen(place, &format!("{more}{place}"), 1);
+    let key = "      data:\n";
+    for input in [
+        before("  repoServer:\n", "  server:\n    envFrom: [{configMapRef: {name: cue-plugin}}]\n"),
+        before("    extraContainers:\n", "    envFrom: [{configMapRef: {name: cue-plugin}}]\n"),
+        before("    - |\n", "    - \"{kind: Job, metadata: {name: j}, map: cue-plugin}\"\n"),
+        before(
+            "    - |\n",
+            "    - {kind: CR, metadata: {name: j}, spec: {configMapName: cue-plugin}}\n",
+        ),
+        before("other:\n", "monitoring: {configMap: cue-plugin}\n"),
+        format!("{text}---\nkind: Pod\nspec: {{volumes: [{{configMap: {{name: cue-plugin}}}}]}}\n"),
+        // The sidecar mounts more than the definition.
+        text.replacen(key, &format!("{key}        render.sh: x\n"), 1),
+    ] {
+        let (left, report) = extra_objects(&input, "/argo-cd/extraObjects");
+        assert!(left.contains(&json!("cue-plugin")), "{left:?}: {input}");
+        assert!(!report.contains("removed from extraObjects"), "{report}");
+        let told =
+            "ConfigMap `cue-plugin` stays in extraObjects, because something else may use it";
+        assert!(report.contains(told), "{report}");
+    }
+}
+
+#[test]
+fn a_config_map_of_another_namespace_stays_in_extra_objects() {
+    let text = fs::read_to_string(fixture("umbrella.yaml")).unwrap();
+    let other =
+        "    - {kind: ConfigMap, metadata: {name: cue-plugin, namespace: other}}\n    - |\n";
+    let (left, _) = extra_objects(&text.replacen("    - |\n", other, 1), "/argo-cd/extraObjects");
+    assert_eq!(left.len(), 3, "{left:?}");
+    let lines: Vec<_> = text.lines().map(|line| format!("    {line}")).collect();
+    let head = "kind: HelmRelease\nmetadata: {name: a, namespace: argocd}\nspec:\n  values:\n";
+    let release = |namespace: &str| {
+        let map = "name: cue-plugin\n";
+        let text = lines.join("\n") + "\n";
+        format!(
+            "{head}{}",
+            text.replacen(map, &format!("{map}            namespace: {namespace}\n"), 1)
+        )
+    };
+    let path = "/spec/values/argo-cd/extraObjects";
+    assert_eq!(extra_objects(&release("argocd"), path).0, ["argocd-cmp-plugins"]);
+    assert_eq!(extra_objects(&release("other"), path).0.len(), 2);
 }
 
 #[test]
