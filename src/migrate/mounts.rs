@@ -102,6 +102,7 @@ impl<'i> Mounts<'i> {
             VolumeKind::Hidden | VolumeKind::Lasting | VolumeKind::Unknown => {}
         }
         self.warn_of_programs(&path, &plugin_name, report);
+        let is_home = plugin.sidecar.variable(GPG.0).is_some_and(|home| is_within(home, &path));
         let path = self.place(mount, plugin, report);
         let in_memory = volume.is_some_and(|volume| {
             volume.get("emptyDir").is_some_and(|source| text(source, "medium") == "Memory")
@@ -120,11 +121,11 @@ impl<'i> Mounts<'i> {
                  of its own"
             ));
         }
-        let is_home = plugin.sidecar.variable(GPG.0).is_some_and(|home| is_within(home, &path));
         if kind == VolumeKind::Filled && (is_home || path.ends_with(GPG.1)) {
             report.check(format!(
                 "plugin `{plugin_name}`: gpg writes to {path} and must own it: give the plugin the \
-                 Secret with the key, and let `init` import it into a directory in $HOME"
+                 Secret with the key, and let `init` import it into a directory in $HOME (not with \
+                 the profile restricted)"
             ));
         }
         if kind == VolumeKind::Hidden && path.ends_with(SSH) {

@@ -153,4 +153,7 @@ fn a_directory_of_keys_that_an_init_container_fills_is_reported() {
         let expected_text = format!("plugin `a`: gpg writes to {path} and must own it");
         assert_eq!(told_of(path, env).contains(&expected_text), expected, "{path} {env}");
     }
+    let env = env.replace("/gpg/home", "/tmp/gpg");
+    let moved = "plugin `a`: gpg writes to /cmp-moved/a/tmp/gpg and must own it";
+    assert!(told_of("/tmp/gpg", &env).contains(moved));
 }
