@@ -71,10 +71,13 @@ impl Host {
             text(document, "kind") == "Kustomization" || document.get("patches").is_some()
         };
         let host = hosts.next().ok_or_else(|| {
-            let text = documents.iter().find(|document| has_values_as_text(document));
-            match text {
+            let object = documents.iter().find(|document| has_values_as_text(document));
+            match object {
                 _ if documents.iter().any(is_kustomization) => MigrateError::Kustomization,
-                Some(object) => MigrateError::ValuesAsText(name(object)),
+                Some(object) => MigrateError::ValuesAsText(match text(object, "kind") {
+                    "" => "a document without `kind`".to_owned(),
+                    _ => name(object),
+                }),
                 None => MigrateError::NoSidecar,
             }
         })?;
@@ -295,7 +298,10 @@ fn name(object: &Value) -> String {
 /// an Application.
 fn has_values_as_text(part: &Value) -> bool {
     match part {
-        Value::String(text) => text.contains("repoServer:") && text.contains(PEER_NAME),
+        Value::String(text) => {
+            let is_key = |key: &&str| text.contains(*key);
+            ["repoServer:", "\"repoServer\""].iter().any(is_key) && text.contains(PEER_NAME)
+        }
         Value::Array(items) => items.iter().any(has_values_as_text),
         Value::Object(members) => members.values().any(has_values_as_text),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
