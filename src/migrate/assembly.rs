@@ -7,6 +7,7 @@ use super::{
     field::{set, text},
     host::Host,
     lists::Lists,
+    remark::messages,
     report::Report,
     sidecar::Sidecar,
     volume::mounts,
@@ -24,9 +25,13 @@ pub(super) fn assemble(
     new.containers.retain(|container| Sidecar::new(container).is_none());
     new.init_containers.retain(|container| Sidecar::native(container).is_none());
     new.init_containers.extend(blueprint.init_containers());
+    let container = blueprint.container();
+    for plugin in blueprint.plugins {
+        messages(plugin, &container, report);
+    }
     match blueprint.shape.kind {
-        SidecarKind::Native => new.init_containers.push(blueprint.container()),
-        SidecarKind::Ordinary => new.containers.push(blueprint.container()),
+        SidecarKind::Native => new.init_containers.push(container),
+        SidecarKind::Ordinary => new.containers.push(container),
     }
     let removed = unused_volumes(old, &new, &host.own_mounts());
     new.volumes.retain(|volume| !removed.iter().any(|name| name == text(volume, "name")));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     container::NAME,
     edit,
-    field::list,
+    field::{list, text},
     masked::masked,
     plugin::Plugin,
     reference::{is_expanded, names, reference},
@@ -29,6 +29,10 @@ const MOVED: [&str; 12] = [
     "terminationMessagePolicy",
     "volumeMounts",
 ];
+
+/// Fields about messages of a container that ends, with their usual values.
+const MESSAGES: [(&str, &str); 2] =
+    [("terminationMessagePath", "/dev/termination-log"), ("terminationMessagePolicy", "File")];
 
 /// Fields that the new container has for itself.
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
@@ -128,6 +132,21 @@ fn fields(plugin: &Plugin, report: &mut Report) {
             other => report.check(format!(
                 "plugin `{name}`: `{other}` was removed: set it for `{NAME}` if the plugin needs it"
             )),
+        }
+    }
+}
+
+/// Reports where and how the sidecar told why it ended, if the new container does it otherwise.
+pub(super) fn messages(plugin: &Plugin, new: &Value, report: &mut Report) {
+    for (key, usual) in MESSAGES {
+        let value = text(new, key);
+        let value = if value.is_empty() { usual } else { value };
+        let had = plugin.sidecar.field(key).and_then(Value::as_str);
+        if let Some(had) = had.filter(|had| *had != value) {
+            report.check(format!(
+                "plugin `{}`: {key} {had} was removed: set it for `{NAME}` if the plugin needs it",
+                plugin.name
+            ));
         }
     }
 }

@@ -97,6 +97,15 @@ fn what_the_api_server_adds_to_a_container_is_not_reported() {
     let result = told(&[("a", &added.join("\n          "))], &[]);
     assert!(!result.report.contains("terminationMessage"), "{}", result.report);
     assert_eq!(result.sidecar()["terminationMessagePath"], "/dev/termination-log");
+    let (a, b) = ("terminationMessagePath: /a", "terminationMessagePath: /b");
+    let removed = "plugin `b`: terminationMessagePath /b was removed: set it for `cmp-supervisor`";
+    assert_eq!(told(&[("a", a), ("b", b)], &[removed]).sidecar()["terminationMessagePath"], "/a");
+    assert!(!told(&[("a", a), ("b", a)], &[]).report.contains("terminationMessage"));
+    let text = with(&[("b", b)]);
+    let other =
+        text.replacen("- name: b\n          image: tools", "- name: b\n          image: other", 1);
+    let report = migrated(&[], &other).report;
+    assert!(report.contains(removed), "{report}");
 }
 
 #[test]
@@ -259,11 +268,17 @@ fn a_kustomization_is_refused_with_what_to_give() {
 #[test]
 fn values_in_a_text_are_refused_with_what_to_give() {
     let values = "repoServer: {extraContainers: [{command: [argocd-cmp-server]}]}";
-    let text = format!(
-        "kind: Application\nmetadata: {{name: argo}}\nspec: {{helm: {{values: '{values}'}}}}\n"
-    );
-    let error = refused(&text, &[]);
-    assert!(error.contains("Application argo has values of the Helm chart as a text"), "{error}");
+    let json = "{\"repoServer\": {\"extraContainers\": [{\"command\": [\"argocd-cmp-server\"]}]}}";
+    let application = "kind: Application\nmetadata: {name: argo}\n";
+    for (head, values, object) in [
+        (application, values, "Application argo"),
+        (application, json, "Application argo"),
+        ("", values, "a document without `kind`"),
+    ] {
+        let error = refused(&format!("{head}releases: [{{values: ['{values}']}}]\n"), &[]);
+        let expected = format!("{object} has values of the Helm chart as a text");
+        assert!(error.contains(&expected), "{error}");
+    }
 }
 
 #[test]
