@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use super::{
-    field::{is_within, replace_path, text},
+    field::{is_within, replace_path, text, trimmed},
     plugin::Plugin,
     reference::{reference, refers},
     report::Report,
+    variable::{PATH, SETTINGS},
 };
 
 /// Variables that the sandbox sets for each request, or that would change the program.
@@ -70,14 +71,24 @@ pub(super) fn warn_of_gone(plugin: &Plugin, variable: &Value, gone: &[&str], rep
     }
 }
 
-/// Reports a path that commands cannot use unless they run in namespaces.
-pub(super) fn warn_of_temporary(plugin: &str, variable: &Value, report: &mut Report) {
+/// Reports a path that commands cannot use unless they run in namespaces. Other lines of the
+/// report tell of settings of the server, and of volumes that were removed.
+pub(super) fn warn_of_temporary(plugin: &Plugin, variable: &Value, report: &mut Report) {
     let (name, value) = (text(variable, "name"), text(variable, "value"));
-    if !is_replaced(name) && replace_path(value, TEMPORARY, "") != value {
-        report.check(format!(
-            "plugin `{plugin}`: {name} names a path in {TEMPORARY}, where requests cannot write (`uid`, \
-             `landlock`) or each command has its own files (`namespaces`): let the commands set it \
-             to a path in $TMPDIR"
-        ));
+    let mut paths = plugin.sidecar.mounts().iter().map(|mount| trimmed(text(mount, "mountPath")));
+    let is_removed = |path: &str| path != TEMPORARY && is_within(path, TEMPORARY);
+    let is_told = SETTINGS.contains(&name)
+        || paths.any(|path| is_removed(path) && replace_path(value, path, "") != value);
+    if is_replaced(name) || is_told || replace_path(value, TEMPORARY, "") == value {
+        return;
     }
+    let advice = match name {
+        PATH => "put the programs into the image",
+        _ => "let the commands set it to a path in $TMPDIR",
+    };
+    report.check(format!(
+        "plugin `{}`: {name} names a path in {TEMPORARY}, where requests cannot write (`uid`, \
+         `landlock`) or each command has its own files (`namespaces`): {advice}",
+        plugin.name
+    ));
 }

@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Directories in which commands look for programs.
-const PATH: &str = "PATH";
+pub(super) const PATH: &str = "PATH";
 
 /// Headers for a collector of traces, which often hold a token.
 const HEADERS: &str = "ARGOCD_CMP_SERVER_OTLP_HEADERS";
@@ -310,7 +310,7 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
                     plugin.name
                 ));
             }
-            warn_of_temporary(&plugin.name, &variable, report);
+            warn_of_temporary(plugin, &variable, report);
             match found.iter_mut().find(|shared| shared.name == name) {
                 Some(shared) => drop(shared.values.insert(index, variable)),
                 None => {

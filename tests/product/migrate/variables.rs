@@ -199,6 +199,19 @@ fn paths_of_temporary_files_are_reported() {
         ("volumes", "- {name: key, secret: {secretName: key}}"),
     ];
     assert!(!told(&lines, &[]).report.contains("names a path in /tmp"));
+    let scratch = [
+        (
+            "a",
+            "env: [{name: OUT_FILE, value: /tmp/w/x}, {name: ARGOCD_PLUGINSOCKFILEPATH, value: /tmp/s}]",
+        ),
+        ("a-mounts", "- {name: w, mountPath: /tmp/w}"),
+        ("volumes", "- {name: w, emptyDir: {}}"),
+    ];
+    let report = told(&scratch, &["the writable volume at /tmp/w was removed"]).report;
+    assert!(!report.contains("names a path in /tmp"), "{report}");
+    let path =
+        told(&[("a", "env: [{name: PATH, value: '/tmp/bin:/bin'}]")], &["put the programs into"]);
+    assert!(!path.report.contains("$TMPDIR"), "{}", path.report);
 }
 
 #[test]
