@@ -1,4 +1,5 @@
-//! Variables that the sandbox sets for each request, and paths that no request may use.
+//! Variables with a meaning to the supervisor, the sandbox or argocd-cmp-server, and paths
+//! that no request may use.
 
 use serde_json::Value;
 
@@ -7,7 +8,6 @@ use super::{
     plugin::Plugin,
     reference::{reference, refers},
     report::Report,
-    variable::{PATH, SETTINGS},
 };
 
 /// Variables that the sandbox sets for each request, or that would change the program.
@@ -28,6 +28,24 @@ pub(super) const TEMPORARY: &str = "/tmp";
 const FLAGS: [&str; 2] = [LOG_LEVEL, LOG_FORMAT];
 pub(super) const LOG_LEVEL: &str = "ARGOCD_CMP_SERVER_LOGLEVEL";
 pub(super) const LOG_FORMAT: &str = "ARGOCD_CMP_SERVER_LOGFORMAT";
+
+/// Directories in which commands look for programs.
+pub(super) const PATH: &str = "PATH";
+
+/// Headers for a collector of traces, which often hold a token.
+pub(super) const HEADERS: &str = "ARGOCD_CMP_SERVER_OTLP_HEADERS";
+
+/// Variables that the server itself reads.
+pub(super) const SETTINGS: [&str; 8] = [
+    "ARGOCD_CMP_SERVER_OTLP_ADDRESS",
+    "ARGOCD_CMP_SERVER_OTLP_ATTRS",
+    HEADERS,
+    "ARGOCD_ENABLE_GRPC_TIME_HISTOGRAM",
+    "ARGOCD_EXEC_FATAL_TIMEOUT",
+    "ARGOCD_EXEC_TIMEOUT",
+    "ARGOCD_GRPC_MAX_SIZE_MB",
+    "ARGOCD_PLUGINSOCKFILEPATH",
+];
 
 /// True if the variable became a flag.
 pub(super) fn is_flag(name: &str) -> bool {

@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::{
     field::text,
-    own::is_replaced,
+    own::{SETTINGS, is_replaced},
     plugin::Plugin,
     report::Report,
-    variable::{SETTINGS, is_secret},
+    variable::is_secret,
 };
 
 /// Names the variables and `ConfigMap`s of each plugin that others get now. Other lines of the

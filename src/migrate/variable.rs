@@ -9,30 +9,14 @@ use super::{
     edit::Edit,
     env_from,
     field::{remove, set, text, unused},
-    own::{is_flag, is_gone, is_replaced, warn_of_gone, warn_of_temporary},
+    own::{
+        HEADERS, PATH, SETTINGS, is_flag, is_gone, is_replaced, warn_of_gone, warn_of_temporary,
+    },
     plugin::Plugin,
     reach,
     reference::{self, refers},
     report::Report,
 };
-
-/// Directories in which commands look for programs.
-pub(super) const PATH: &str = "PATH";
-
-/// Headers for a collector of traces, which often hold a token.
-const HEADERS: &str = "ARGOCD_CMP_SERVER_OTLP_HEADERS";
-
-/// Variables that the server itself reads.
-pub(super) const SETTINGS: [&str; 8] = [
-    "ARGOCD_CMP_SERVER_OTLP_ADDRESS",
-    "ARGOCD_CMP_SERVER_OTLP_ATTRS",
-    HEADERS,
-    "ARGOCD_ENABLE_GRPC_TIME_HISTOGRAM",
-    "ARGOCD_EXEC_FATAL_TIMEOUT",
-    "ARGOCD_EXEC_TIMEOUT",
-    "ARGOCD_GRPC_MAX_SIZE_MB",
-    "ARGOCD_PLUGINSOCKFILEPATH",
-];
 
 /// The variables of the new container.
 #[derive(Debug, Default)]
