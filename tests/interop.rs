@@ -8,11 +8,9 @@
 
 use std::{
     collections::BTreeSet,
-    convert::Infallible,
     io::{self, BufRead, BufReader, IsTerminal, Write},
     path::Path,
     process::{Command, ExitCode, Stdio},
-    sync::mpsc::{self, Sender},
     thread,
 };
 
@@ -30,8 +28,6 @@ const WANTED: &str = "CMP_SUPERVISOR_TESTS";
 struct Run {
     /// Value for `--isolation`; `None` for the supervisor's choice, the best.
     isolation: Option<&'static str>,
-    /// Value for `--uid-range`; `None` for the default.
-    uids: Option<&'static str>,
     /// Pattern of the tests to run.
     only: &'static str,
     /// Makes fewer repetitions where one run with many is enough.
@@ -41,17 +37,14 @@ struct Run {
 /// Tests that depend on the isolation.
 const ISOLATED: &str = "TestOurs|TestGenerate|Deadline";
 
-/// UIDs behind those of the default, so that simultaneous runs do not share a supply.
-const OTHER_UIDS: &str = "61200-61677";
-
 /// All tests run with the best available isolation.
-const WHOLE: Run = Run { isolation: None, uids: None, only: ".", is_short: false };
+const WHOLE: Run = Run { isolation: None, only: ".", is_short: false };
 
-/// Those that depend on the isolation also run with the others. All runs go side by side,
-/// because they wait most of their time.
+/// Those that depend on the isolation also run with the others, side by side, because
+/// they wait most of their time.
 const OTHERS: [Run; 2] = [
-    Run { isolation: Some("uid"), uids: Some(OTHER_UIDS), only: ISOLATED, is_short: true },
-    Run { isolation: Some("landlock"), uids: None, only: ISOLATED, is_short: true },
+    Run { isolation: Some("uid"), only: ISOLATED, is_short: true },
+    Run { isolation: Some("landlock"), only: ISOLATED, is_short: true },
 ];
 
 fn main() -> ExitCode {
@@ -62,19 +55,14 @@ fn main() -> ExitCode {
         return if is_failure() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     }
     println!("the first time this builds Argo CD, which takes some minutes and 3.4 GB");
-    if all_pass() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let passed = WHOLE.passes() && others_pass();
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Starts the other runs after the first test of the whole run, so that only one run
-/// builds Argo CD.
-fn all_pass() -> bool {
+fn others_pass() -> bool {
     thread::scope(|scope| {
-        let (first_test, ended) = mpsc::channel();
-        let mut runs = vec![scope.spawn(|| WHOLE.passes(Some(first_test)))];
-        // Nothing is sent: this ends when the other end is dropped.
-        let _ = ended.recv();
-        runs.extend(OTHERS.iter().map(|run| scope.spawn(|| run.passes(None))));
-        let results: Vec<_> = runs.into_iter().map(|run| run.join().unwrap_or(false)).collect();
+        let runs = OTHERS.each_ref().map(|run| scope.spawn(|| run.passes()));
+        let results = runs.map(|run| run.join().unwrap_or(false));
         results.iter().all(|passed| *passed)
     })
 }
@@ -103,16 +91,15 @@ fn reason_to_skip() -> Option<String> {
 }
 
 impl Run {
-    /// Drops `first_test` when a test has ended, or the run.
-    fn passes(&self, first_test: Option<Sender<Infallible>>) -> bool {
-        self.execute(first_test).unwrap_or_else(|error| {
+    fn passes(&self) -> bool {
+        self.execute().unwrap_or_else(|error| {
             println!("cannot run the Go tests: {error}");
             false
         })
     }
 
     /// Runs the tests; prints failures in full, and skipped tests with the reason.
-    fn execute(&self, mut first_test: Option<Sender<Infallible>>) -> io::Result<bool> {
+    fn execute(&self) -> io::Result<bool> {
         let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop");
         let mut go = Command::new("go");
         go.args(["test", "-v", "-count=1", "-timeout", TIMEOUT, "-run", self.only, "."])
@@ -126,17 +113,11 @@ impl Run {
         if let Some(isolation) = self.isolation {
             go.env("CMP_SUPERVISOR_ISOLATION", isolation);
         }
-        if let Some(uids) = self.uids {
-            go.env("CMP_SUPERVISOR_UID_RANGE", uids);
-        }
         let mut child = go.spawn()?;
         let mut tally = Tally::default();
         if let Some(output) = child.stdout.take() {
             for line in BufReader::new(output).split(b'\n') {
                 tally.read(&String::from_utf8_lossy(&line?));
-                if tally.passed + tally.failed > 0 {
-                    drop(first_test.take());
-                }
             }
         }
         let passed = child.wait()?.success() && tally.failed == 0 && tally.passed > 0;

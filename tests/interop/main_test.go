@@ -21,11 +21,10 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// The variables that select the binary to test, and two of its settings.
+// The variables that select the binary to test.
 const (
 	oursBinary    = "CMP_SUPERVISOR_BIN"
 	oursIsolation = "CMP_SUPERVISOR_ISOLATION"
-	oursUIDs      = "CMP_SUPERVISOR_UID_RANGE"
 )
 
 // testsWanted is the variable whose value `all` makes a test fail that this

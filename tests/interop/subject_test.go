@@ -83,7 +83,7 @@ func needsOurs(t *testing.T) sut.Options {
 	if info, err := os.Stat(binary); err != nil || info.IsDir() || !filepath.IsAbs(binary) {
 		t.Fatalf("%s must be the absolute path of a cmp-supervisor binary, and is %q (%v)", oursBinary, binary, err)
 	}
-	return sut.Options{Binary: binary, Isolation: os.Getenv(oursIsolation), UIDs: os.Getenv(oursUIDs)}
+	return sut.Options{Binary: binary, Isolation: os.Getenv(oursIsolation)}
 }
 
 func stopped(t *testing.T, server sut.Server) subject {

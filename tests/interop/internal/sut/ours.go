@@ -26,8 +26,6 @@ type Options struct {
 	Binary string
 	// Isolation is the value of --isolation; if empty, the server chooses.
 	Isolation string
-	// UIDs is the value of --uid-range; if empty, the server's default.
-	UIDs string
 	// Folders replace new ones if given.
 	Folders *Folders
 	// Prepare runs after the folders are created and before the server starts.
@@ -87,9 +85,6 @@ func Launch(options Options, base string, plugins ...plugin.Definition) (*Ours, 
 	arguments := []string{"serve", "--plugins-dir", folders.Plugins, "--socket-dir", folders.Sockets, "--work-dir", folders.Work, "--http", "127.0.0.1:0"}
 	if options.Isolation != "" {
 		arguments = append(arguments, "--isolation", options.Isolation)
-	}
-	if options.UIDs != "" {
-		arguments = append(arguments, "--uid-range", options.UIDs)
 	}
 	command := exec.Command(options.Binary, append(arguments, options.Arguments...)...)
 	command.Env = Environment(folders.Temporary)
