@@ -12,36 +12,23 @@ pub fn encode_announcements(announcements: Vec<Announcement>) -> Vec<u8> {
     ParametersAnnouncementResponse { parameter_announcements }.encode_to_vec()
 }
 
-impl From<ParameterAnnouncement> for Announcement {
-    fn from(message: ParameterAnnouncement) -> Self {
-        let ParameterAnnouncement {
-            name,
-            title,
-            tooltip,
-            required,
-            item_type,
-            collection_type,
-            string,
-            array,
-            map,
-        } = message;
-        Self { name, title, tooltip, required, item_type, collection_type, string, array, map }
-    }
+/// Converts each of two types with the same fields, and no others, into the other.
+macro_rules! convert_both_ways {
+    ($one:ident, $other:ident, $fields:tt) => {
+        impl From<$one> for $other {
+            fn from($one $fields: $one) -> Self {
+                Self $fields
+            }
+        }
+
+        impl From<$other> for $one {
+            fn from($other $fields: $other) -> Self {
+                Self $fields
+            }
+        }
+    };
 }
 
-impl From<Announcement> for ParameterAnnouncement {
-    fn from(announcement: Announcement) -> Self {
-        let Announcement {
-            name,
-            title,
-            tooltip,
-            required,
-            item_type,
-            collection_type,
-            string,
-            array,
-            map,
-        } = announcement;
-        Self { name, title, tooltip, required, item_type, collection_type, string, array, map }
-    }
-}
+convert_both_ways!(ParameterAnnouncement, Announcement, {
+    name, title, tooltip, required, item_type, collection_type, string, array, map
+});

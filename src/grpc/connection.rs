@@ -50,8 +50,9 @@ pub(super) struct Server {
     open_calls: OpenCalls,
     plugin: PluginName,
     refusals: Refusals,
-    /// The last warning of clients that make no call, and of those that cancel their calls.
+    /// The last warning of clients that make no call.
     silent: WarningPause,
+    /// The last warning of clients that cancel their calls at once.
     resets: WarningPause,
 }
 

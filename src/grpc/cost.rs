@@ -53,7 +53,7 @@ impl Spent {
     }
 
     /// Counts the last command when its usage is told. There are never more such tasks than
-    /// leases.
+    /// leases, with which they end. Shutdown waits for none: nobody reads the metrics then.
     fn wait(mut self, told: oneshot::Receiver<Usage>) {
         // A call that is dropped with the runtime is in no metric.
         let Ok(runtime) = Handle::try_current() else { return };

@@ -23,7 +23,6 @@ mod sandbox_settings;
 mod schema;
 mod skip;
 mod spawned;
-mod status_page;
 mod tool;
 mod verdicts;
 mod waiting;

@@ -52,6 +52,17 @@ fn a_request_is_counted_in_every_family_that_it_concerns() {
     }
 }
 
+/// A shell that is stopped has not waited for its children.
+#[test]
+fn the_processor_time_of_a_command_that_is_stopped_is_counted_with_its_children() {
+    let plugins = [("busy", "sh -c 'while :; do :; done'; echo 'kind: A'")];
+    let observed = Observed::new(&plugins, &["--exec-timeout", "4s"]);
+    assert!(!observed.render("busy").status.success());
+    let series = "argocd_cmp_command_cpu_seconds_total{plugin=\"busy\",mode=\"user\"}";
+    // The shell itself uses some milliseconds.
+    eventually("the time of its child", || observed.value(series).unwrap() > 0.1);
+}
+
 #[test]
 fn causes_of_failures_have_metrics() {
     let plugins = [("missing", ""), ("long", "yes 'kind: A'"), ("slow", "sleep 60")];

@@ -44,6 +44,19 @@ fn the_page_shows_plugins_and_requests_and_texts_only_as_text() {
 }
 
 #[test]
+fn names_with_quotes_and_backslashes_have_their_metrics() {
+    let observed = Observed::new(&[], &[]);
+    let Some(mut browser) = Browser::at(&observed) else { return };
+    browser.waits_for("typeof samples === 'function'");
+    let metrics = r#"argocd_cmp_requests_in_flight{plugin="a\"b\\nc",method="check"} 3"#;
+    let call = format!(
+        "samples({metrics:?})('requests_in_flight', 'plugin', {name:?})[0]?.value",
+        name = r#"a"b\nc"#
+    );
+    assert_eq!(browser.evaluate(&call), 3);
+}
+
+#[test]
 fn the_page_loads_nothing_from_elsewhere() {
     let observed = Observed::new(&[], &[]);
     let (head, body) = observed.server.send("GET /", "", "");
