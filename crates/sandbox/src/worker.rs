@@ -68,7 +68,7 @@ use self::{
     view::ViewSources,
 };
 use crate::{
-    kernel::{file_size, fork::SingleThreaded, policy::Policy},
+    kernel::{file_size, filter::Filter, fork::SingleThreaded, policy::Policy},
     wire::{
         last_part::AlmostFull,
         message::{Grants, JobKind, RequestLimits},
@@ -94,8 +94,8 @@ pub(super) struct WorkerContext<'s> {
     pub(super) root_path: &'s Path,
     /// The part that the roots of requests have in common, if they have roots.
     pub(super) roots: &'s namespaces::Roots,
-    /// The spawner has installed the filter of system calls for all workers.
-    pub(super) is_filtered: bool,
+    /// The filter of system calls. The spawner has installed a part of it.
+    pub(super) filter: &'s Filter,
     /// Accesses that the kernel refuses to commands are reported.
     pub(super) observes: bool,
 }

@@ -2,147 +2,26 @@
 //! bypass other restrictions.
 
 mod assemble;
+mod calls;
 mod files;
 mod sockets;
 
 use nix::libc;
-use seccompiler::BpfProgram;
+use seccompiler::{BpfProgram, sock_filter};
 use thiserror::Error;
 
 use self::{
     assemble::{Action, CallRule, Compare, Condition, assemble},
+    calls::{DENIED, DENIED_HERE, GUARD, ROOT, SETXATTRAT},
     files::{ioctls, space},
     sockets::{socket_programs, sockets_of, stream_pairs},
 };
-
-/// Tiers with and without a separate UID for each tenant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TenantUid {
-    /// The tenant has its own UID, so the kernel's rules between UIDs apply.
-    Own,
-    /// All tenants and the supervisor share a UID. The filter therefore denies
-    /// more: Unix sockets except socket pairs of streams, because file modes
-    /// cannot protect plugins' sockets; changing the priority of other
-    /// processes; and inotify, which would reveal names of other workspaces.
-    Shared,
-}
+use crate::wire::tier::Tier;
 
 /// The kernel rejected the filter.
 #[derive(Debug, Error)]
 #[error("seccomp: {0}")]
 pub(crate) struct NotInstalled(seccompiler::Error);
-
-/// System calls that always fail.
-const DENIED: &[libc::c_long] = &[
-    // Mounts and root directories, by the old and the new interface.
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_fsopen,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fspick,
-    libc::SYS_move_mount,
-    libc::SYS_open_tree,
-    libc::SYS_mount_setattr,
-    OPEN_TREE_ATTR,
-    // The list of mounts, which Landlock hides in /proc.
-    STATMOUNT,
-    LISTMOUNT,
-    libc::SYS_chroot,
-    libc::SYS_pivot_root,
-    libc::SYS_setns,
-    libc::SYS_unshare,
-    // Code in the kernel, and interfaces that submit work to it in bulk.
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    // All containers of a node share the number of contexts (`fs.aio-max-nr`).
-    libc::SYS_io_setup,
-    // Keys survive processes and belong to a UID.
-    libc::SYS_keyctl,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    // Access to other processes.
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_kcmp,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_process_madvise,
-    libc::SYS_move_pages,
-    libc::SYS_migrate_pages,
-    // Administration of the machine.
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
-    libc::SYS_reboot,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
-    libc::SYS_acct,
-    libc::SYS_syslog,
-    libc::SYS_quotactl,
-    libc::SYS_quotactl_fd,
-    libc::SYS_settimeofday,
-    libc::SYS_clock_settime,
-    libc::SYS_clock_adjtime,
-    libc::SYS_adjtimex,
-    libc::SYS_sethostname,
-    libc::SYS_setdomainname,
-    libc::SYS_vhangup,
-    // Access to files without a path.
-    libc::SYS_open_by_handle_at,
-    libc::SYS_name_to_handle_at,
-    libc::SYS_fanotify_init,
-    // Flags of files such as `immutable`. The filter also refuses the ioctl for them.
-    FILE_SETATTR,
-    libc::SYS_memfd_secret,
-    // System V IPC objects and message queues survive the processes of their
-    // UID.
-    libc::SYS_shmget,
-    libc::SYS_shmat,
-    libc::SYS_shmctl,
-    libc::SYS_semget,
-    libc::SYS_semop,
-    libc::SYS_semctl,
-    libc::SYS_semtimedop,
-    libc::SYS_msgget,
-    libc::SYS_msgsnd,
-    libc::SYS_msgrcv,
-    libc::SYS_msgctl,
-    libc::SYS_mq_open,
-    libc::SYS_mq_unlink,
-    // Rarely used calls with a history of vulnerabilities.
-    libc::SYS_personality,
-    libc::SYS_vmsplice,
-    libc::SYS_lookup_dcookie,
-];
-
-#[cfg(target_arch = "x86_64")]
-const DENIED_HERE: &[libc::c_long] = &[
-    libc::SYS_iopl,
-    libc::SYS_ioperm,
-    libc::SYS_modify_ldt,
-    libc::SYS_uselib,
-    libc::SYS_ustat,
-    libc::SYS_sysfs,
-    libc::SYS__sysctl,
-    libc::SYS_nfsservctl,
-];
-#[cfg(not(target_arch = "x86_64"))]
-const DENIED_HERE: &[libc::c_long] = &[libc::SYS_nfsservctl];
-
-/// New calls, with the same number on all architectures (Linux 6.8, 6.13, 6.15 and
-/// 6.17). Not in the `libc` crate yet.
-const STATMOUNT: libc::c_long = 457;
-const LISTMOUNT: libc::c_long = 458;
-const SETXATTRAT: libc::c_long = 463;
-const OPEN_TREE_ATTR: libc::c_long = 467;
-const FILE_SETATTR: libc::c_long = 469;
 
 /// `AUDIT_ARCH_…` of this machine.
 #[cfg(target_arch = "x86_64")]
@@ -172,7 +51,7 @@ const MSG_FASTOPEN: u32 = 0x2000_0000;
 
 /// Denies internet sockets, in addition to other filters.
 pub(crate) fn forbid_internet() -> Result<(), NotInstalled> {
-    seccompiler::apply_filter(&no_internet()).map_err(NotInstalled)
+    install(&no_internet())
 }
 
 /// Denies what workers need and commands must not have, because it takes memory of the kernel
@@ -187,43 +66,111 @@ pub(crate) fn forbid_hidden_memory() -> Result<(), NotInstalled> {
         SETXATTRAT,
     ];
     let unsupported = calls.map(|call| rule(call, &[], NOT_SUPPORTED)).into();
-    seccompiler::apply_filter(&assemble(unsupported, ARCHITECTURE, X32)).map_err(NotInstalled)
+    install(&program(unsupported))
 }
 
 /// Denies what empties a file without the right to write to it: Landlock has no right for that
 /// before version 3 (Linux 6.2). A filter cannot read the flags of `openat2`, so it fails as on
 /// kernels without it.
 pub(crate) fn forbid_truncation() -> Result<(), NotInstalled> {
-    let program = assemble(files::truncation(), ARCHITECTURE, X32);
-    seccompiler::apply_filter(&program).map_err(NotInstalled)
+    install(&program(files::truncation()))
 }
 
 /// Denies Unix sockets except pairs of streams, and inotify, in addition to other
 /// filters: for tenants whose groups open sockets and directories of others.
 pub(crate) fn forbid_sockets() -> Result<(), NotInstalled> {
-    seccompiler::apply_filter(&no_sockets()).map_err(NotInstalled)
+    install(&no_sockets())
 }
 
 fn no_sockets() -> BpfProgram {
     let family = [(0, Compare::Equals(libc::AF_UNIX.unsigned_abs()), EPERM)];
     let rules = [rule(libc::SYS_socket, &family, Action::Allow), stream_pairs()];
-    assemble(rules.into_iter().chain(no_watches()).collect(), ARCHITECTURE, X32)
+    program(rules.into_iter().chain(no_watches()).collect())
 }
 
 fn no_internet() -> BpfProgram {
     let conditions = [libc::AF_INET, libc::AF_INET6]
         .map(|family| (0, Compare::Equals(family.unsigned_abs()), EACCES));
-    assemble(vec![rule(libc::SYS_socket, &conditions, Action::Allow)], ARCHITECTURE, X32)
+    program(vec![rule(libc::SYS_socket, &conditions, Action::Allow)])
+}
+
+fn program(rules: Vec<CallRule>) -> BpfProgram {
+    assemble(rules, ARCHITECTURE, X32)
 }
 
 /// Restricts this process and its descendants permanently.
-pub(crate) fn install(users: TenantUid) -> Result<(), NotInstalled> {
-    seccompiler::apply_filter(&program(users)).map_err(NotInstalled)
+fn install(program: &[sock_filter]) -> Result<(), NotInstalled> {
+    seccompiler::apply_filter(program).map_err(NotInstalled)
 }
 
-fn program(users: TenantUid) -> BpfProgram {
-    let denied = DENIED.iter().chain(DENIED_HERE).map(|call| rule(*call, &[], EPERM));
-    let mut rules: Vec<CallRule> = denied.collect();
+/// The filter of a tier, in two parts. The kernel compiles each anew for every process that
+/// installs it.
+#[derive(Debug, Default)]
+pub(crate) struct Filter {
+    /// For the spawner, whose children inherit it.
+    common: Option<BpfProgram>,
+    /// For each worker: the calls that the spawner needs, or a process between it and a worker.
+    late: Option<BpfProgram>,
+}
+
+/// Properties of a spawner that decide which calls workers need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spawner {
+    /// It starts workers in cgroups.
+    pub(crate) starts_in_cgroups: bool,
+    /// Its UID is 0, and not only its capabilities are those of root.
+    pub(crate) is_root: bool,
+}
+
+impl Filter {
+    /// The filter of a tier with such a spawner.
+    pub(crate) fn of(tier: Tier, spawner: Spawner) -> Self {
+        let needed: &[_] = match tier {
+            Tier::Namespaces => ROOT,
+            Tier::Landlock => GUARD,
+            Tier::Uid | Tier::None => &[],
+        };
+        let start = spawner.starts_in_cgroups.then_some(libc::SYS_clone3);
+        // A worker then makes itself dumpable to raise its OOM score.
+        let score = (!spawner.is_root).then_some(libc::SYS_prctl);
+        let needed = needed.iter().copied().chain(start).chain(score);
+        let late: Vec<u32> = needed.map(number).collect();
+        Self::split(tier, |call| late.contains(&call))
+    }
+
+    /// The filter of a tier whose workers can be traced before they install it.
+    pub(crate) fn of_workers(tier: Tier) -> Self {
+        Self::split(tier, |_call| true)
+    }
+
+    fn split(tier: Tier, is_late: impl Fn(u32) -> bool) -> Self {
+        let (late, common): (Vec<_>, Vec<_>) =
+            rules(tier).into_iter().partition(|rule| is_late(rule.number));
+        let program = |rules: Vec<_>| (!rules.is_empty()).then(|| program(rules));
+        Self { common: program(common), late: program(late) }
+    }
+
+    /// Restricts this process and its descendants permanently, as far as they need no more.
+    pub(crate) fn install_common(&self) -> Result<(), NotInstalled> {
+        self.common.as_deref().map_or(Ok(()), install)
+    }
+
+    /// Restricts this process and its descendants permanently in all else.
+    pub(crate) fn install_late(&self) -> Result<(), NotInstalled> {
+        self.late.as_deref().map_or(Ok(()), install)
+    }
+}
+
+/// All rules of a tier. There are more if tenants and the supervisor share a UID: against Unix
+/// sockets except socket pairs of streams, because file modes cannot protect plugins' sockets;
+/// changing the priority of other processes; and inotify, which would reveal names of other
+/// workspaces.
+fn rules(tier: Tier) -> Vec<CallRule> {
+    if tier == Tier::None {
+        return Vec::new();
+    }
+    let denied = [ROOT, DENIED, DENIED_HERE].into_iter().flatten();
+    let mut rules: Vec<CallRule> = denied.map(|call| rule(*call, &[], EPERM)).collect();
     rules.extend([
         rule(
             libc::SYS_clone,
@@ -269,13 +216,13 @@ fn program(users: TenantUid) -> BpfProgram {
         // Limits of another process can kill it, and neither Landlock nor the
         // rules for signals cover them.
         rule(libc::SYS_prlimit64, &[(0, Compare::HasAny(u32::MAX), EPERM)], Action::Allow),
-        sockets_of(users),
+        sockets_of(tier),
         socket_programs(),
     ]);
-    if users == TenantUid::Shared {
+    if !tier.has_own_uids() {
         rules.extend(strangers());
     }
-    assemble(rules, ARCHITECTURE, X32)
+    rules
 }
 
 /// Calls that affect other processes of the same UID and that Landlock does not
@@ -317,9 +264,13 @@ fn rule(call: libc::c_long, conditions: &[(u8, Compare, Action)], otherwise: Act
         compare: *compare,
         action: *action,
     };
-    // Numbers of system calls are small and positive.
-    let number = u32::try_from(call).unwrap_or(u32::MAX);
-    CallRule { number, conditions: conditions.iter().map(condition).collect(), otherwise }
+    let conditions = conditions.iter().map(condition).collect();
+    CallRule { number: number(call), conditions, otherwise }
+}
+
+/// Numbers of system calls are small and positive.
+fn number(call: libc::c_long) -> u32 {
+    u32::try_from(call).unwrap_or(u32::MAX)
 }
 
 const EPERM: Action = Action::Fail(1);
@@ -337,3 +288,6 @@ const SET_DUMPABLE: u32 = 4;
 const FUTEX_HASH: u32 = 78;
 const PRIO_PROCESS: u32 = 0;
 const IOPRIO_WHO_PROCESS: u32 = 1;
+
+#[cfg(test)]
+mod tests;

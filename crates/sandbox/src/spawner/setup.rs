@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     kernel::{
-        filter,
+        filter::{self, Filter},
         fork::SingleThreaded,
         policy::{self, NoPolicy, Policy, covers_signals},
         privilege::become_user,
@@ -73,8 +73,8 @@ pub(super) struct Prepared {
     pub(super) census_user: Option<Uid>,
     /// Socket to ask the kernel about sockets.
     pub(super) diagnostics: Option<OwnedFd>,
-    /// The spawner has installed the filter of system calls for all workers.
-    pub(super) is_filtered: bool,
+    /// The filter of system calls, of which the spawner has installed a part.
+    pub(super) filter: Filter,
     /// Accesses that the kernel refuses to commands are reported.
     pub(super) observes: bool,
     /// Usage of the container, unless requests have cgroups.
@@ -94,7 +94,7 @@ impl Prepared {
             root: self.root.directory.as_fd(),
             root_path: &self.root.path,
             roots: &self.roots,
-            is_filtered: self.is_filtered,
+            filter: &self.filter,
             observes: self.observes,
         };
         Kit { worker, uids: self.uids.as_ref() }
@@ -206,12 +206,13 @@ fn build(
     let memory = if cgroups.is_ok() { None } else { ContainerMemory::find() };
     // The filter forbids it.
     let diagnostics = census::open_sockets();
-    // Installed here once instead of in every worker. In other tiers, the
-    // spawner or guards still need some of the denied calls.
-    let is_filtered = tier == Tier::Uid && !filters_workers(&cgroups) && !setup.observes;
-    if is_filtered {
-        filter::install(filter::TenantUid::Own)?;
-    }
+    let filter = if setup.observes {
+        Filter::of_workers(tier)
+    } else {
+        let starts_in_cgroups = cgroups.as_ref().is_ok_and(Cgroups::starts_inside);
+        Filter::of(tier, filter::Spawner { starts_in_cgroups, is_root: geteuid().is_root() })
+    };
+    filter.install_common()?;
     Ok(Prepared {
         tier,
         uids,
@@ -229,7 +230,7 @@ fn build(
         cgroups,
         census_user,
         diagnostics,
-        is_filtered,
+        filter,
         observes: setup.observes,
         memory,
     })
@@ -273,12 +274,6 @@ fn become_shared(fork: SingleThreaded, user: Uid) -> Result<(), NotPrepared> {
     let is_possible = census::is_possible(fork);
     let is_possible = is_possible.map_err(failed("look for processes in /proc"))?;
     is_possible.then_some(()).ok_or(NotPrepared::Hidden)
-}
-
-/// Returns true if each worker must filter its system calls itself, because the
-/// spawner needs one of the denied calls to start workers in cgroups.
-fn filters_workers(cgroups: &Result<Cgroups, NoCgroups>) -> bool {
-    cgroups.as_ref().is_ok_and(Cgroups::starts_inside)
 }
 
 /// The paths that tenants may not read, and `own` paths of the sandbox.

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     kernel::{
-        filter::{self, NotInstalled, TenantUid},
+        filter::{self, NotInstalled},
         fork,
         limits::{self, ProcessLimits},
         oom,
@@ -155,15 +155,9 @@ impl Confined {
     }
 }
 
-/// Filters system calls as the tier demands. In tier `uid`, the spawner has usually
-/// installed the filter already.
+/// Filters system calls as the tier demands. The spawner has installed most of the filter.
 fn filter_calls(context: &WorkerContext<'_>, has_sockets: bool) -> Result<(), NotInstalled> {
-    match context.tier {
-        Tier::None => return Ok(()),
-        Tier::Uid if context.is_filtered => {}
-        Tier::Uid | Tier::Namespaces => filter::install(TenantUid::Own)?,
-        Tier::Landlock => filter::install(TenantUid::Shared)?,
-    }
+    context.filter.install_late()?;
     if context.tier == Tier::Uid && !has_sockets { filter::forbid_sockets() } else { Ok(()) }
 }
 

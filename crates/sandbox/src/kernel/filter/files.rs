@@ -96,19 +96,20 @@ pub(super) fn truncation() -> Vec<CallRule> {
 mod tests {
     use super::{
         super::{
-            ARCHITECTURE, TenantUid, X32,
+            ARCHITECTURE, X32,
             assemble::{assemble, tests::run},
-            program,
+            program, rules,
         },
         *,
     };
+    use crate::wire::tier::Tier;
 
     const ALLOWED: u32 = 0x7fff_0000;
     const REFUSED: u32 = 0x0005_005f;
 
     fn result(call: libc::c_long, argument: u32) -> u32 {
         let arguments = [3, argument, 0, 0, 0, 0];
-        run(&program(TenantUid::Own), number(call), arguments, ARCHITECTURE)
+        run(&program(rules(Tier::Uid)), number(call), arguments, ARCHITECTURE)
     }
 
     fn number(call: libc::c_long) -> u32 {

@@ -3,10 +3,11 @@
 use nix::libc;
 
 use super::{
-    EPERM, TenantUid,
+    EPERM,
     assemble::{Action, CallRule, Compare},
     rule,
 };
+use crate::wire::tier::Tier;
 
 /// Error of a kernel without the protocol; programs then use plain TCP.
 const NO_PROTOCOL: Action = Action::Fail(93);
@@ -21,11 +22,8 @@ pub(super) fn stream_pairs() -> CallRule {
 }
 
 /// Allowed: families and protocols that Landlock covers or that reach nobody.
-pub(super) fn sockets_of(users: TenantUid) -> CallRule {
-    let unix = match users {
-        TenantUid::Own => Action::Allow,
-        TenantUid::Shared => EPERM,
-    };
+pub(super) fn sockets_of(tier: Tier) -> CallRule {
+    let unix = if tier.has_own_uids() { Action::Allow } else { EPERM };
     let family = |family: i32, action| (0, Compare::Equals(family.unsigned_abs()), action);
     let mut conditions = vec![
         family(libc::AF_UNIX, unix),
@@ -77,13 +75,13 @@ pub(super) fn socket_programs() -> CallRule {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{ARCHITECTURE, assemble::tests::run, program},
+        super::{ARCHITECTURE, assemble::tests::run, program, rules},
         *,
     };
 
     #[test]
     fn sockets_are_those_of_tcp_and_udp_that_neither_reserve_nor_linger() {
-        let program = program(TenantUid::Own);
+        let program = program(rules(Tier::Uid));
         let result = |call: libc::c_long, [a, b, c]: [u32; 3]| {
             run(&program, u32::try_from(call).unwrap(), [a, b, c, 0, 0, 0], ARCHITECTURE)
         };
