@@ -125,18 +125,19 @@ fn about(path: &Path) -> impl FnOnce(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Makes the working directory the root directory and detaches the old root.
+/// Makes the working directory the root directory. The move covers the old root, which cannot
+/// be reached any more.
 fn enter() -> io::Result<()> {
-    if pivot_root(".", ".").is_ok() {
-        // The old root is mounted over the new one now.
-        umount2(".", MntFlags::MNT_DETACH)?;
-    } else {
-        // Default container profiles deny pivot_root(2) even if mounting is
-        // allowed. The move covers the old root, which cannot be reached any
-        // more.
+    // This changes nothing, and fails without the capability for the other call.
+    if chroot("/").is_ok() {
         let nowhere = None::<&str>;
         mount(Some("."), "/", nowhere, MsFlags::MS_MOVE, nowhere)?;
         chroot(".")?;
+    } else {
+        // Slower: the kernel looks at every thread of the node, and waits for all processors.
+        pivot_root(".", ".")?;
+        // The old root is mounted over the new one now.
+        umount2(".", MntFlags::MNT_DETACH)?;
     }
     Ok(chdir("/")?)
 }
