@@ -27,7 +27,7 @@ use tokio::{
     sync::oneshot::{self, error::RecvError},
 };
 
-use super::{socket::Socket, unheard::End};
+use super::socket::Socket;
 use crate::wire::{
     channel::{self, Received},
     message::JobKind,
@@ -70,6 +70,9 @@ impl Unconfined {
         Self { reason, errno: 0, is_killed: false }
     }
 }
+
+/// The report of a worker's end, which arrives once.
+pub(super) type End = oneshot::Receiver<Result<Exited, Unconfined>>;
 
 /// A worker, its socket and its exit status.
 #[derive(Debug)]

@@ -8,10 +8,10 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use super::{
     bounds::Bounds,
     consumption::RequestUsage,
-    handle::{Endpoints, Unconfined, WorkerHandle},
+    handle::{End, Endpoints, Unconfined, WorkerHandle},
     limit_watch::LimitWatch,
     output::Usage,
-    unheard::{End, Unheard},
+    unheard::Unheard,
 };
 use crate::wire::{
     message::{Grants, JobKind, Leased, ReleaseOrder},

@@ -4,11 +4,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{consumption::RequestUsage, handle::Unconfined, output::Usage};
-use crate::wire::plan::{Exited, RawUsage};
-
-/// The report of a worker's end, which arrives once.
-pub(super) type End = oneshot::Receiver<Result<Exited, Unconfined>>;
+use super::{consumption::RequestUsage, handle::End, output::Usage};
+use crate::wire::plan::RawUsage;
 
 /// Tells the usage of a command whose end nobody awaited, when nothing of its request is
 /// left. Dropped without a message if there is no such command.
@@ -58,6 +55,7 @@ impl Unheard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::plan::Exited;
 
     const SECOND: Duration = Duration::from_secs(1);
 
