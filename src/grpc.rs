@@ -10,6 +10,7 @@ mod authority;
 mod backend;
 mod bind;
 mod call;
+mod call_error;
 mod client;
 mod connection;
 mod cost;

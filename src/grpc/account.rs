@@ -3,7 +3,7 @@
 use cmp_sandbox::NoLease;
 use tonic::Code;
 
-use super::{status::CallError, stream::NoHeader};
+use super::{call_error::CallError, stream::NoHeader};
 use crate::{
     metrics::{GrpcCode, Kill, Outcome, StreamFault, Timer},
     plugin::shell_name,

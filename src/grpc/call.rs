@@ -13,10 +13,10 @@ use tracing::{Span, debug, error_span, field::Empty, info, warn};
 use super::{
     account::{self, Account},
     backend::{Backend, Recorders},
+    call_error::CallError,
     cost, observed,
     refusals::Reached,
     request_id,
-    status::CallError,
     timeout::timeout,
     warning_pause::WarningPause,
 };

@@ -2,7 +2,7 @@
 
 use cmp_sandbox::Network;
 
-use super::status::CallError;
+use super::call_error::CallError;
 use crate::{
     event::{self, Event, Refused, Stream, Used},
     plugin::PluginDefinition,

@@ -9,8 +9,8 @@ use tracing::{Instrument, warn};
 use super::{
     backend::Backend,
     call::Call,
+    call_error::CallError,
     encoded,
-    status::CallError,
     stream::Inbound,
     wire::plugin::{
         AppStreamRequest, CheckPluginConfigurationResponse, ManifestResponse,

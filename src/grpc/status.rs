@@ -1,33 +1,17 @@
 //! Errors as clients see them. Only this file maps errors to gRPC codes.
 
-use std::fmt;
-
 use cmp_sandbox::Redactor;
 use tonic::{Code, Status};
 
-use super::{account::Account, stream::NoHeader};
+use super::{account::Account, call_error::CallError};
 use crate::{
     metrics::{Method, Outcome},
-    request::{BrokenStream, ReceiveError, RequestError, announcement::InvalidAnnouncements},
+    request::{BrokenStream, RequestError},
 };
 
 /// Longest error text in bytes. It travels as a header. A client that receives
 /// too long headers closes the connection and shows no text at all.
 const MAX_TEXT: usize = 64 * 1024;
-
-/// A failed request.
-#[derive(Debug)]
-pub(super) enum CallError {
-    Header(NoHeader),
-    Request(RequestError),
-    /// The supervisor stops, and has waited for the request as long as it may.
-    CutOff,
-    /// The answer is longer than the limit for a message.
-    Large {
-        bytes: usize,
-        limit: usize,
-    },
-}
 
 impl CallError {
     /// The answer to the client. It begins with Argo CD's text for the method and
@@ -40,7 +24,8 @@ impl CallError {
             (_, None) => self.to_string(),
         };
         let about = format!(" ({about})");
-        let text = shorten(redactor.text(&text), MAX_TEXT.saturating_sub(about.len()));
+        let mut text = redactor.text(&text);
+        text.truncate(text.floor_char_boundary(MAX_TEXT.saturating_sub(about.len())));
         Status::new(self.code(), text + &about)
     }
 
@@ -86,15 +71,6 @@ impl CallError {
             (Self::Header(_) | Self::Request(_), _) => Code::Unknown,
         }
     }
-
-    /// The reason why the stream ended early, if it did.
-    fn broken_stream(&self) -> Option<&BrokenStream> {
-        match self {
-            Self::Header(NoHeader::Broken(error))
-            | Self::Request(RequestError::Receive(ReceiveError::Stream(error))) => Some(error),
-            Self::Header(_) | Self::Request(_) | Self::CutOff | Self::Large { .. } => None,
-        }
-    }
 }
 
 const fn receiving(method: Method) -> &'static str {
@@ -115,76 +91,17 @@ const fn running(method: Method) -> &'static str {
     }
 }
 
-fn shorten(mut text: String, limit: usize) -> String {
-    if text.len() > limit {
-        let end = text.floor_char_boundary(limit);
-        text.truncate(end);
-    }
-    text
-}
-
-impl fmt::Display for CallError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Header(error) => error.fmt(formatter),
-            Self::Request(error @ RequestError::Announcements(InvalidAnnouncements::Output(_))) => {
-                write!(
-                    formatter,
-                    "{error}: spec.parameters.dynamic.command must print a JSON list and nothing else, for \
-                 example [{{\"name\": \"replicas\", \"string\": \"2\"}}]"
-                )
-            }
-            Self::Request(error) => error.fmt(formatter),
-            Self::CutOff => formatter.write_str(
-                "the supervisor was told to stop and cut the request off, because it had not ended \
-                 within --drain-timeout or before a second signal: Argo CD renders the application \
-                 again at its next refresh",
-            ),
-            Self::Large { bytes, limit } => write!(
-                formatter,
-                "trying to send message larger than max ({bytes} vs. {limit}): the answer \
-                 takes {:.1} MiB, and the limit is {} MiB: raise ARGOCD_GRPC_MAX_SIZE_MB on \
-                 the sidecar and on the repo-server",
-                f64::from(u32::try_from(*bytes).unwrap_or(u32::MAX)) / 1_048_576.0,
-                limit >> 20,
-            ),
-        }
-    }
-}
-
-impl<E: Into<RequestError>> From<E> for CallError {
-    fn from(error: E) -> Self {
-        Self::Request(error.into())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use cmp_sandbox::NoLease;
 
     use super::*;
     use crate::{
-        grpc::account::label,
+        grpc::{account::label, stream::NoHeader},
         metrics::{GrpcCode, StreamFault},
-        request::announcement::announce,
+        request::ReceiveError,
         volume::WorkVolume,
     };
-
-    #[test]
-    fn parameters_that_are_not_json_have_argo_cds_error_and_the_form_that_is_expected() {
-        let error = CallError::from(announce(Some(b"nope"), &[]).unwrap_err()).to_string();
-        let argo_cds = "error unmarshaling dynamic parameter output into \
-                        ParametersAnnouncementResponse: invalid character 'o' in literal null \
-                        (expecting 'u'): ";
-        assert!(error.starts_with(argo_cds), "{error}");
-        assert!(error.contains("parameters.dynamic.command must print a JSON list"), "{error}");
-    }
-
-    #[test]
-    fn the_error_of_a_request_that_was_cut_off_has_both_reasons() {
-        let error = CallError::CutOff.to_string();
-        assert!(error.contains("within --drain-timeout or before a second signal"), "{error}");
-    }
 
     #[test]
     fn a_message_that_cannot_be_read_is_a_fault_of_the_stream() {
@@ -228,14 +145,9 @@ mod tests {
     }
 
     #[test]
-    fn the_error_of_a_long_answer_fits_every_method() {
+    fn an_answer_that_is_too_long_reached_a_limit() {
         let large = CallError::Large { bytes: 3 << 20, limit: 2 << 20 };
-        assert_eq!(
-            large.to_string(),
-            "trying to send message larger than max (3145728 vs. 2097152): the answer takes 3.0 MiB, \
-             and the limit is 2 MiB: raise ARGOCD_GRPC_MAX_SIZE_MB on the sidecar and on the \
-             repo-server"
-        );
+        assert_eq!(large.code(), Code::ResourceExhausted);
         assert_eq!(Account::of(&large).outcome, Outcome::OutputLimit);
     }
 }
