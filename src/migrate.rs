@@ -108,6 +108,7 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
         Mounts::new(&old, &config_maps, old.sidecars()).merge(&mut plugins, &mut report);
     let tools = Tools::new(&mut plugins, options.tools, &old, &mut report);
     let variables = Variables::merge(&mut plugins, &config_maps, &mut report);
+    reach::warn(&variables.env, &plugins, &mut report);
     expression::follow(&mut mounts, &variables, &plugins, &mut report);
     let resources = Resources::new(&mut plugins, &old, &mut report);
     let definitions = Definition::all(&plugins)?;
@@ -117,9 +118,17 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     }
 
     let shape = Shape::new(options, &host);
-    let names = Names::beside(&old.volumes);
-    let blueprint =
-        Blueprint { shape, options, plugins: &plugins, tools, variables, mounts, resources, names };
+    let blueprint = Blueprint {
+        shape,
+        options,
+        plugins: &plugins,
+        log_flags: logs::flags(&plugins),
+        tools,
+        variables,
+        mounts,
+        resources,
+        names: Names::beside(&old.volumes),
+    };
     let new = assemble(&blueprint, &host, &old, &mut report);
     advice::next_steps(&host, &blueprint, &mut report);
     advice::old_config_maps(&host, &plugins, &new, &mut report);

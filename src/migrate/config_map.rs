@@ -1,6 +1,6 @@
 //! `ConfigMap`s of the input: manifests, and those that chart values create.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
@@ -9,8 +9,6 @@ use super::{
     error::MigrateError,
     field::{list, text},
     host::Host,
-    lists::Lists,
-    plugin::Plugin,
     yaml,
 };
 
@@ -126,25 +124,6 @@ fn of_plugins(values: &Value, namespace: &str) -> Result<Option<ConfigMap>, Migr
     }
     let (name, namespace) = (OF_CHART.to_owned(), namespace.to_owned());
     Ok(Some(ConfigMap { name, namespace, data, is_template: false }))
-}
-
-/// True if a part of a manifest refers to a ConfigMap.
-fn is_used(part: &Value, name: &str) -> bool {
-    const KEYS: [&str; 3] = ["configMap", "configMapKeyRef", "configMapRef"];
-    match part {
-        Value::Object(members) => members.iter().any(|(key, value)| {
-            KEYS.contains(&key.as_str()) && text(value, "name") == name || is_used(value, name)
-        }),
-        Value::Array(items) => items.iter().any(|item| is_used(item, name)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-    }
-}
-
-/// `ConfigMap`s of definitions that no container and no volume of the result uses.
-pub(super) fn unused(plugins: &[Plugin], new: &Lists) -> BTreeSet<String> {
-    let parts = || new.all_containers().chain(&new.volumes);
-    let names = plugins.iter().filter_map(|plugin| plugin.config_map.clone());
-    names.filter(|name| !parts().any(|part| is_used(part, name))).collect()
 }
 
 /// The plugins in `configs.cmp`.

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::{
     field::{remove, set, unused},
     host::{Form, Host},
-    logs,
     plugin::Plugin,
     resources::Resources,
     tools::Tools,
@@ -91,6 +90,7 @@ pub(super) struct Blueprint<'i> {
     pub(super) shape: Shape,
     pub(super) options: &'i Migrate,
     pub(super) plugins: &'i [Plugin],
+    pub(super) log_flags: Vec<String>,
     pub(super) tools: Tools,
     pub(super) variables: Variables,
     pub(super) mounts: Vec<Value>,
@@ -138,7 +138,7 @@ impl Blueprint<'_> {
 
     fn arguments(&self) -> Vec<String> {
         let mut arguments = vec!["serve".to_owned()];
-        arguments.extend(logs::flags(self.plugins));
+        arguments.extend(self.log_flags.iter().cloned());
         let isolation = match self.shape.profile {
             Profile::Uid => "uid",
             Profile::Restricted => "landlock",

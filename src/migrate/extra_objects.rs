@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{
-    config_map::{self, name_in_release},
+    config_map::name_in_release,
     field::{list, text},
     host::Host,
     lists::Lists,
@@ -46,7 +46,7 @@ impl<'v> ExtraObjects<'v> {
         let rest = host.rest();
         let others = documents.iter().filter(|document| !host.is(document)).chain([&rest]);
         let others: Vec<_> = others.collect();
-        let mut removed = config_map::unused(plugins, new);
+        let mut removed = Plugin::unused_config_maps(plugins, new);
         removed.retain(|name| {
             let mut others = others.iter().filter(|other| !is_config_map(other, name));
             defining.contains(name) && !others.any(|other| mentions(other, name))

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::sidecar::Sidecar;
+use super::{field::text, sidecar::Sidecar};
 
 /// Containers, init containers and volumes, whatever the keys of their host are.
 #[derive(Clone, Debug, Default)]
@@ -22,5 +22,22 @@ impl Lists {
     /// Every container.
     pub(super) fn all_containers(&self) -> impl Iterator<Item = &Value> {
         self.containers.iter().chain(&self.init_containers)
+    }
+
+    /// True if a container or a volume uses a ConfigMap.
+    pub(super) fn use_config_map(&self, name: &str) -> bool {
+        self.all_containers().chain(&self.volumes).any(|part| refers_to_config_map(part, name))
+    }
+}
+
+fn refers_to_config_map(part: &Value, name: &str) -> bool {
+    const KEYS: [&str; 3] = ["configMap", "configMapKeyRef", "configMapRef"];
+    match part {
+        Value::Object(members) => members.iter().any(|(key, value)| {
+            KEYS.contains(&key.as_str()) && text(value, "name") == name
+                || refers_to_config_map(value, name)
+        }),
+        Value::Array(items) => items.iter().any(|item| refers_to_config_map(item, name)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }

@@ -2,7 +2,6 @@
 
 use super::{
     container::NAME,
-    field::text,
     own::{LOG_FORMAT, LOG_LEVEL},
     plugin::Plugin,
     report::Report,
@@ -45,12 +44,13 @@ const SETTINGS: [LogSetting; 2] = [
 ];
 
 /// The flags of the new container.
-pub(super) fn flags(plugins: &[Plugin]) -> impl Iterator<Item = String> {
-    SETTINGS.iter().filter_map(|setting| {
+pub(super) fn flags(plugins: &[Plugin]) -> Vec<String> {
+    let flags = SETTINGS.iter().filter_map(|setting| {
         let has = |value: &str| plugins.iter().any(|plugin| setting.has(&plugin.sidecar, value));
         let (_, value) = setting.values.iter().find(|(peer, _)| has(peer))?;
         Some(format!("{}={value}", setting.ours))
-    })
+    });
+    flags.collect()
 }
 
 /// Reports settings of a sidecar whose value is not known.
@@ -59,7 +59,7 @@ pub(super) fn remark(plugin: &Plugin, report: &mut Report) {
     for setting in &SETTINGS {
         let what = match sidecar.flag(setting.flag) {
             Some(value) => format!("{} {value}", setting.flag),
-            None if setting.is_variable_of(sidecar) => setting.variable.to_owned(),
+            None if sidecar.has(setting.variable) => setting.variable.to_owned(),
             None => continue,
         };
         if !setting.values.iter().any(|(value, _)| setting.has(sidecar, value)) {
@@ -76,10 +76,6 @@ impl LogSetting {
     fn has(&self, sidecar: &Sidecar, value: &str) -> bool {
         let stated = sidecar.flag(self.flag).or_else(|| sidecar.variable(self.variable));
         stated.is_some_and(|stated| resolved(stated, sidecar).eq_ignore_ascii_case(value))
-    }
-
-    fn is_variable_of(&self, sidecar: &Sidecar) -> bool {
-        sidecar.variables().iter().any(|variable| text(variable, "name") == self.variable)
     }
 }
 

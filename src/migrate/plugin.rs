@@ -1,6 +1,10 @@
 //! A plugin with the sidecar that runs it, and the source of its definition.
 
-use std::{collections::BTreeMap, fs, io, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::PathBuf,
+};
 
 use serde_json::Value;
 
@@ -9,6 +13,7 @@ use super::{
     edit::{Edit, missed_key},
     error::MigrateError,
     field::{is_within, list, text, trimmed},
+    lists::Lists,
     report::Report,
     sidecar::{Sidecar, is_at},
     volume::named,
@@ -87,6 +92,12 @@ impl Plugin {
             return Err(MigrateError::Definitions(faults));
         }
         Ok(order.iter().filter_map(|name| plugins.remove(name)).collect())
+    }
+
+    /// `ConfigMap`s of definitions that no container and no volume of the result uses.
+    pub(super) fn unused_config_maps(all: &[Self], new: &Lists) -> BTreeSet<String> {
+        let names = all.iter().filter_map(|plugin| plugin.config_map.clone());
+        names.filter(|name| !new.use_config_map(name)).collect()
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn warn(env: &[Value], plugins: &[Plugin], report: &mut Report) {
         }
     };
     for name in env.iter().filter(|v| !is_told(v)).map(|v| text(v, "name")) {
-        add(name.to_owned(), &|plugin| has(plugin, name));
+        add(name.to_owned(), &|plugin| plugin.sidecar.has(name));
     }
     for source in plugins.iter().flat_map(|plugin| plugin.sidecar.variable_sources()) {
         if let Some(map) = source.get("configMapRef") {
@@ -55,8 +55,4 @@ pub(super) fn warn(env: &[Value], plugins: &[Plugin], report: &mut Report) {
              changes what other plugins render, set it in the commands of {had} instead"
         ));
     }
-}
-
-fn has(plugin: &Plugin, name: &str) -> bool {
-    plugin.sidecar.variables().iter().any(|variable| text(variable, "name") == name)
 }

@@ -13,7 +13,6 @@ use super::{
         HEADERS, PATH, SETTINGS, is_flag, is_gone, is_replaced, warn_of_gone, warn_of_temporary,
     },
     plugin::Plugin,
-    reach,
     reference::{self, refers},
     report::Report,
 };
@@ -71,15 +70,13 @@ impl Variables {
             env_from::warn_of_clashes(plugin, plugins, config_maps, report);
         }
         merged.hide(plugins, config_maps, report);
-        reach::warn(&merged.env, plugins, report);
         merged
     }
 
     /// True if the new container has a variable, or may have it from a source of the plugin.
     pub(super) fn may_have(&self, name: &str, plugin: &Plugin) -> bool {
-        let is_it = |variable: &Value| text(variable, "name") == name;
-        let is_stated = plugin.sidecar.variables().iter().any(is_it);
-        self.env.iter().any(is_it) || !is_stated && !plugin.sidecar.variable_sources().is_empty()
+        let has_it = self.env.iter().any(|variable| text(variable, "name") == name);
+        has_it || !plugin.sidecar.has(name) && !plugin.sidecar.variable_sources().is_empty()
     }
 
     /// A setting of the server, which has one value for all plugins.
