@@ -31,6 +31,7 @@ use self::{
     asked::Asked,
     difference::difference,
     private::Observation,
+    replay::replay,
     report::Report,
     target::{Claim, Target, ask, choose, is_unclaimed, wanted},
 };
@@ -44,6 +45,13 @@ use crate::{
     plural::plural,
 };
 
+/// The request to send: of an application of this machine, or of a bundle.
+fn asked(options: &Application, report: &Report) -> Result<Asked, LocalError> {
+    let Some(path) = &options.from_bundle else { return Asked::pack(options, report) };
+    let failed = |error| LocalError::Bundle { path: path.clone(), error: Box::new(error) };
+    replay(path, options, report).map_err(failed)
+}
+
 /// Prints the application's manifests. With `twice`, renders them again and
 /// prints the difference if there is one.
 pub async fn render(
@@ -52,7 +60,7 @@ pub async fn render(
     format: OutputFormat,
 ) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let Asked { plugin, parcel, .. } = &Asked::new(options, &report)?;
+    let Asked { plugin, parcel, .. } = &asked(options, &report)?;
     let plugin = plugin.as_deref();
     let target = Target::open(options, Observation::Off, plugin, &mut report).await?;
     let rendered = target.with(&mut report, async |sockets| {
@@ -107,7 +115,7 @@ fn warnings(manifests: &[Bytes]) -> Vec<String> {
 /// Prints which plugins claim the application.
 pub async fn matches(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let Asked { plugin, parcel, .. } = &Asked::new(options, &report)?;
+    let Asked { plugin, parcel, .. } = &asked(options, &report)?;
     let plugin = plugin.as_deref();
     let target = Target::open(options, Observation::Off, plugin, &mut report).await?;
     let asked = target.with(&mut report, async |sockets| {
@@ -130,7 +138,7 @@ pub async fn matches(options: &Application, format: OutputFormat) -> Result<(), 
 /// Prints the parameters that the application can set.
 pub async fn parameters(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let Asked { plugin, parcel, .. } = &Asked::new(options, &report)?;
+    let Asked { plugin, parcel, .. } = &asked(options, &report)?;
     let plugin = plugin.as_deref();
     let target = Target::open(options, Observation::Off, plugin, &mut report).await?;
     let announced = target.with(&mut report, async |sockets| {

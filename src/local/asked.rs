@@ -1,11 +1,10 @@
-//! The request to send: an application of this machine, or a bundle.
+//! The request to send.
 
 use tempfile::NamedTempFile;
 
 use super::{
     LocalError, environment,
     pack::{Codec, Pack},
-    replay::replay,
     report::Report,
     subject::Subject,
 };
@@ -27,16 +26,8 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Packs the repository, and composes the request that Argo CD would send. With
-    /// `--from-bundle`, takes both from the bundle.
-    pub(super) fn new(options: &Application, report: &Report) -> Result<Self, LocalError> {
-        if let Some(path) = &options.from_bundle {
-            let replayed = replay(path, options, report);
-            return replayed.map_err(|error| LocalError::Bundle {
-                path: path.clone(),
-                error: Box::new(error),
-            });
-        }
+    /// Packs the repository, and composes the request that Argo CD would send.
+    pub(super) fn pack(options: &Application, report: &Report) -> Result<Self, LocalError> {
         let Subject { options, root, directory, fields, plugin } = Subject::find(options)?;
         let codec = if options.socket.is_some() { Codec::Gzip } else { Codec::Zstd };
         let pack = Pack::new(&root, codec)?;

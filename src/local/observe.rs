@@ -27,7 +27,7 @@ const SPARE: Duration = Duration::from_secs(30);
 /// observed, and prints `spec.sandbox` and `spec.limits` for it.
 pub async fn observe(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let mut asked = Asked::new(options, &report)?;
+    let mut asked = super::asked(options, &report)?;
     asked.parcel.timeout += SPARE;
     let Asked { plugin, parcel, .. } = &asked;
     let plugin = plugin.as_deref();
