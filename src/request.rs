@@ -53,7 +53,7 @@ use tracing::warn;
 use self::{
     admission::{Admission, Ask, Class, Lanes, NoPermit, OwnPlace, Permit},
     checkout::Checkout,
-    discovery::{MatchKey, Pattern},
+    discovery::{Decision, MatchKey, Pattern},
     encrypted::Suspects,
     incoming::Destination,
     kept::{Repository, Turn},
@@ -189,7 +189,7 @@ impl Pipeline {
             let (_permit, received) = self.receive(incoming, admitted, context).await?;
             let mut workspace = received.settle_rooted();
             let output = workspace.run(self.step(Phase::Discover, command), context).await?;
-            return Ok(context.progress.decide(discovery::Decision::of_output(&output.text)));
+            return Ok(Decision::of_output(&output.text).record(&mut context.progress));
         }
         let _permit = self.permit(Class::Names, &incoming, context).await?;
         self.match_names(incoming, context).await
@@ -209,7 +209,7 @@ impl Pipeline {
         let key = MatchKey::new(&incoming.header, pattern);
         if let Some(decision) = key.as_ref().and_then(|key| self.cache.get(key)) {
             incoming.verify(context).await?;
-            return Ok(context.progress.decide(decision));
+            return Ok(decision.record(&mut context.progress));
         }
         let indexed = incoming.index_names(&self.indexes, context).await?;
         context.progress.enter(Phase::Discover);
@@ -217,7 +217,7 @@ impl Pipeline {
         if let Some(key) = key {
             self.cache.keep(key, &decision);
         }
-        Ok(context.progress.decide(decision))
+        Ok(decision.record(&mut context.progress))
     }
 
     /// Lists the parameters an application may set, as a message.
@@ -308,7 +308,7 @@ impl Pipeline {
         let wait = context.deadline.before_reading(incoming.unread());
         let own = self.own.enter(&context.newest, &wait).await?;
         let admitted = self.admit(Class::Generate, incoming, context).await;
-        let admitted = admitted.map_err(|error| own.late(error))?;
+        let admitted = admitted.map_err(|error| error.after(|passed| own.late(passed)))?;
         Ok((own, admitted))
     }
 
@@ -323,7 +323,7 @@ impl Pipeline {
         let wait = context.deadline.before_reading(incoming.unread());
         self.wait_for_space(&wait).await?;
         let permit = self.permit(class, incoming, context).await?;
-        let late = |error| permit.late(error);
+        let late = |error: RequestError| error.after(|passed| permit.late(passed));
         let bounds = self.bounds(class, &context.plugin, &wait).await.map_err(late)?;
         let RequestContext { plugin, deadline, .. } = &*context;
         let repository = self.kept.repository(&incoming.header, plugin, deadline).await;

@@ -34,7 +34,7 @@ pub use self::{
     lanes::Lanes,
     refusal::{NoPermit, Obstacle},
 };
-use super::{deadline::Deadline, error::RequestError};
+use super::deadline::{Deadline, DeadlinePassed};
 use crate::{budget::Budget, plugin::PluginName};
 
 /// Admits requests of all plugins by turns, as far as the budget goes. Cheap to clone.
@@ -213,10 +213,10 @@ impl Permit {
         self.admission.state().schedule.bind(self.ticket, lease);
     }
 
-    /// The error of a request whose deadline passed after it got this place: the wait for
-    /// the place, if that was the longer one.
-    pub(crate) fn late(&self, error: RequestError) -> RequestError {
-        Waited::late(self.waited.as_ref(), error)
+    /// The error of a request whose deadline passed after it got this place, if the wait for
+    /// the place was the longer one.
+    pub(crate) fn late(&self, passed: DeadlinePassed) -> Option<NoPermit> {
+        self.waited.as_ref()?.late(passed)
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     deadline::DeadlinePassed,
     header::{Checksum, RequestHeader},
     memory::HeldMemory,
-    progress::RequestContext,
+    progress::{Progress, RequestContext},
     threads::Threads,
 };
 use crate::plugin::{Discovery, PluginDefinition};
@@ -73,6 +73,12 @@ impl Decision {
         let printed = if is_claimed { "something" } else { "nothing" };
         let reason = format!("discover.find.command printed {printed}");
         Self { verdict: Verdict::of_rule(is_claimed), reason }
+    }
+
+    /// Keeps the reason for the log line of the request, and returns the verdict.
+    pub(super) fn record(self, progress: &mut Progress) -> Verdict {
+        progress.reason = Some(self.reason);
+        self.verdict
     }
 }
 

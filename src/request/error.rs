@@ -65,6 +65,13 @@ impl RequestError {
         move |passed| Self::Late { awaited, passed }
     }
 
+    /// The error of a request that got a place before: that of `wait` for the place, if
+    /// there is one.
+    pub(super) fn after(self, wait: impl FnOnce(DeadlinePassed) -> Option<NoPermit>) -> Self {
+        let Self::Late { passed, .. } = self else { return self };
+        wait(passed).map_or(self, Self::from)
+    }
+
     /// The error of a request without a UID at its deadline. If the spawner is silent, only
     /// a restart helps.
     pub fn without_uid(is_silent: bool) -> impl FnOnce(DeadlinePassed) -> Self {

@@ -10,8 +10,7 @@ use cmp_sandbox::{Network, Redactor, Unpacked, Usage};
 use tokio::sync::oneshot;
 
 use super::{
-    Verdict, admission::NewestDefinition, deadline::Deadline, discovery::Decision,
-    encrypted::Encrypted, observed::Observation,
+    admission::NewestDefinition, deadline::Deadline, encrypted::Encrypted, observed::Observation,
 };
 pub use crate::metrics::Phase;
 use crate::{
@@ -111,12 +110,6 @@ impl Progress {
         if let (Some(metrics), Some(found)) = (&self.metrics, found) {
             metrics.encrypted(found.count() as u64);
         }
-    }
-
-    /// Keeps the reason of a decision, and returns its verdict.
-    pub(super) fn decide(&mut self, decision: Decision) -> Verdict {
-        self.reason = Some(decision.reason);
-        decision.verdict
     }
 
     /// Ends the last phase: its time, and its place among those that wait.

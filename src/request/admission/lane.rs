@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     plugin::{PluginDefinition, PluginName},
-    request::{RequestError, deadline::Deadline},
+    request::deadline::{Deadline, DeadlinePassed},
     semaphore::{Place, ResizableSemaphore},
 };
 
@@ -43,10 +43,10 @@ pub struct OwnPlace {
 }
 
 impl OwnPlace {
-    /// The error of a request whose deadline passed after it got this place: the wait for
-    /// the place, if that was the longer one.
-    pub(crate) fn late(&self, error: RequestError) -> RequestError {
-        Waited::late(self.waited.as_ref(), error)
+    /// The error of a request whose deadline passed after it got this place, if the wait for
+    /// the place was the longer one.
+    pub(crate) fn late(&self, passed: DeadlinePassed) -> Option<NoPermit> {
+        self.waited.as_ref()?.late(passed)
     }
 }
 

@@ -3,7 +3,7 @@
 use tokio::time::{Duration, Instant};
 
 use super::refusal::{NoPermit, Obstacle};
-use crate::request::RequestError;
+use crate::request::deadline::DeadlinePassed;
 
 /// The wait of a request for a place, for the error of one that got it too late for the
 /// rest: all requests of a plugin often have one deadline, and then those that run end at
@@ -24,12 +24,9 @@ impl Waited {
 
     /// The error that names the place, if the request has waited longer for it than for
     /// what did not come in time after it.
-    pub(super) fn late(wait: Option<&Self>, error: RequestError) -> RequestError {
-        let longer = wait.filter(|wait| wait.lasted > wait.until.elapsed());
-        let (Some(wait), RequestError::Late { passed, .. }) = (longer, &error) else {
-            return error;
-        };
-        NoPermit::Deadline { obstacle: wait.obstacle.clone(), passed: *passed }.into()
+    pub(super) fn late(&self, passed: DeadlinePassed) -> Option<NoPermit> {
+        let is_longer = self.lasted > self.until.elapsed();
+        is_longer.then(|| NoPermit::Deadline { obstacle: self.obstacle.clone(), passed })
     }
 }
 
@@ -43,13 +40,18 @@ mod tests {
     use crate::{
         plugin::{PluginName, definition_of},
         request::{
-            Deadline, DeadlinePassed,
+            Deadline, RequestError,
             admission::{Ask, Class, tests::with_places},
         },
     };
 
-    fn without_uid(deadline: Deadline) -> RequestError {
-        RequestError::late("a free UID")(DeadlinePassed(deadline))
+    /// The error of a request that got no UID, after a wait that may be blamed.
+    fn without_uid(
+        deadline: Deadline,
+        wait: impl FnOnce(DeadlinePassed) -> Option<NoPermit>,
+    ) -> String {
+        let error = RequestError::late("a free UID")(DeadlinePassed(deadline));
+        error.after(wait).to_string()
     }
 
     #[tokio::test(start_paused = true)]
@@ -58,7 +60,7 @@ mod tests {
         let plugin = PluginName::new("p", "").unwrap();
         let ask = Ask { class: Class::Generate, plugin: &plugin, unread: 0 };
         let first = admission.enter(ask, &deadline).await.unwrap();
-        let error = first.late(without_uid(deadline)).to_string();
+        let error = without_uid(deadline, |passed| first.late(passed));
         assert!(error.ends_with("waited for a free UID"), "{error}");
         let leaves = async {
             sleep(Duration::from_secs(5)).await;
@@ -66,10 +68,10 @@ mod tests {
         };
         let (second, ()) = tokio::join!(admission.enter(ask, &deadline), leaves);
         let second = second.unwrap();
-        let error = second.late(without_uid(deadline)).to_string();
+        let error = without_uid(deadline, |passed| second.late(passed));
         assert!(error.starts_with("no free place: the limit is 1 request at a time ("), "{error}");
         sleep(Duration::from_secs(6)).await;
-        let error = second.late(without_uid(deadline)).to_string();
+        let error = without_uid(deadline, |passed| second.late(passed));
         assert!(error.ends_with("waited for a free UID"), "{error}");
     }
 
@@ -84,7 +86,7 @@ mod tests {
             drop(first);
         };
         let (second, ()) = tokio::join!(lanes.enter(&newest, &deadline), leaves);
-        let error = second.unwrap().late(without_uid(deadline)).to_string();
+        let error = without_uid(deadline, |passed| second.unwrap().late(passed));
         assert!(error.contains("the limit is 1 request of plugin p at a time"), "{error}");
     }
 }

@@ -8,11 +8,14 @@ mod port;
 use std::path::Path;
 
 use self::port::port;
-use super::{shell, tier::SHM_OPEN};
+use super::shell;
 use crate::programs::closed;
 
 /// Most lines that are read. An excerpt has no more that matter.
 const MAX_LINES: usize = 2000;
+
+/// The call that opens shared memory by a name such as `/psm_1a2b3c4d`, which is no path.
+pub(super) const SHM_OPEN: &str = "shm_open";
 
 /// An access that was refused, or seems to be.
 #[derive(Clone, Debug, PartialEq, Eq)]

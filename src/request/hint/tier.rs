@@ -1,6 +1,6 @@
 //! Advice about programs that need something only some isolation tiers have, or none.
 
-use super::denial::unwrapped;
+use super::denial::{SHM_OPEN, unwrapped};
 
 const AGENT: &str = "gpg's agent needs Unix sockets, which requests do not have in the tier landlock, \
                      nor in uid if the plugin reads a Secret of mode 0440: use --isolation namespaces, \
@@ -21,9 +21,6 @@ const TABLES: &str =
 
 const TERMINAL: &str =
     "commands have no pseudo-terminals: start the program without script, expect or pty";
-
-/// The call that opens shared memory by a name such as `/psm_1a2b3c4d`, which is no path.
-pub(super) const SHM_OPEN: &str = "shm_open";
 
 /// Remedies, each after words that are all in a text.
 const REMEDIES: [(&[&str], &str); 16] = [
