@@ -156,12 +156,12 @@ fn a_crate_uses_the_crates_below_it_only() {
 
 #[test]
 fn no_modules_refer_to_one_another_in_a_circle() {
-    let circles = |directory: &String| References::between(of_crate(directory)).circular();
-    complain(crates().iter().filter(|name| LAYERED.contains(&name.as_str())).flat_map(circles));
+    complain(crates().iter().flat_map(|directory| {
+        let sources = of_crate(directory);
+        let modules = References::between_modules(sources).circular();
+        modules.into_iter().chain(References::between_files(sources).circular())
+    }));
 }
-
-/// Crates with folders; the others are one folder of files each.
-const LAYERED: [&str; 2] = [".", "crates/sandbox"];
 
 #[test]
 fn modules_that_are_strangers_do_not_refer_to_each_other() {
@@ -175,7 +175,7 @@ fn modules_that_are_strangers_do_not_refer_to_each_other() {
 
 #[test]
 fn the_client_of_the_sandbox_does_not_know_the_other_processes() {
-    let references = References::between(of_crate("crates/sandbox"));
+    let references = References::between_modules(of_crate("crates/sandbox"));
     let forbidden = [
         ("client", "spawner"),
         ("client", "worker"),
