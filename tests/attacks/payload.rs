@@ -1,5 +1,6 @@
 //! The attacks themselves. They run with a tenant's UID, in one thread.
 
+pub(crate) mod attributes;
 pub(crate) mod excess;
 pub(crate) mod files;
 pub(crate) mod kernel;

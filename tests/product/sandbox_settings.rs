@@ -22,6 +22,7 @@ mod network;
 mod observe;
 mod oom;
 mod open_calls;
+mod places;
 mod pod;
 mod ports;
 mod progress;

@@ -1,8 +1,8 @@
 //! The page of differences from argocd-cmp-server and the tests that show them.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, fs};
 
-use crate::sources::repository;
+use crate::sources::{files_in, repository};
 
 /// The beginning of each row or point of `docs/compatibility.md`, and the tests that show
 /// what it says: functions in Rust or Go, or attacks.
@@ -212,25 +212,15 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Adds the names in all sources below a directory.
-fn collect(directory: &Path, found: &mut BTreeSet<String>) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        let is_source = path.extension().is_some_and(|end| end == "rs" || end == "go");
-        if path.is_dir() {
-            collect(&path, found);
-        } else if is_source {
-            let text = fs::read_to_string(&path).unwrap();
-            found.extend(names(&text).map(str::to_owned));
-        }
-    }
-}
-
 #[test]
 fn every_difference_is_shown_by_a_test() {
     let mut tests = BTreeSet::new();
-    for directory in ["tests", "src", "crates"] {
-        collect(&repository().join(directory), &mut tests);
+    for (directory, extension) in
+        [("tests", "rs"), ("tests", "go"), ("src", "rs"), ("crates", "rs")]
+    {
+        for file in files_in(directory, extension) {
+            tests.extend(names(&fs::read_to_string(file).unwrap()).map(str::to_owned));
+        }
     }
     let page = fs::read_to_string(repository().join("docs/compatibility.md")).unwrap();
     let faults = faults(&rows(&page), SHOWN, &tests);

@@ -17,8 +17,6 @@ pub(crate) struct Source {
     pub(crate) file: String,
     /// Names of the module, from the crate's root: `["spawner", "users"]`.
     pub(crate) module: Vec<String>,
-    /// Number of lines, tests included.
-    pub(crate) lines: usize,
     /// Text of the file.
     pub(crate) text: String,
     /// Everything outside tests that the file refers to.
@@ -41,6 +39,22 @@ impl Source {
 /// Directory of the repository.
 pub(crate) fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All files of a language below a directory of the repository.
+pub(crate) fn files_in(directory: &str, extension: &str) -> Vec<PathBuf> {
+    let (mut directories, mut found) = (vec![repository().join(directory)], Vec::new());
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|end| end == extension) {
+                found.push(path);
+            }
+        }
+    }
+    found
 }
 
 /// Every crate's modules, by the crate's directory. Parsed once.
@@ -99,7 +113,6 @@ fn read(file: &Path, module: Vec<String>, found: &mut Vec<Source>) {
     found.push(Source {
         file: relative.trim_start_matches("./").to_owned(),
         mentions: mentions::of(&parsed, &module),
-        lines: text.lines().count(),
         module,
         text,
     });

@@ -9,7 +9,7 @@ use crate::{
         Expected::{Refused, Residual, Stopped, Works},
     },
     evidence::Evidence::{Brings, Leaves, Makes},
-    payload::{files, tree},
+    payload::{attributes, files, tree},
     setting::Setting::{FirstLandlock, Grouped, Landlock, Namespaces, UidAlone},
 };
 
@@ -104,18 +104,19 @@ pub(super) const FILES: &[Attack] = &[
     Attack::new("fs_run_setuid", files::run_setuid, Refused).seen(Brings(&["it is root"])),
     Attack::new("fs_open_by_handle", files::open_by_handle, Refused)
         .seen(Brings(&["a handle of the secret", "TOPSECRET"])),
-    Attack::new("fs_immutable", files::immutable, Refused),
-    Attack::new("fs_chown", files::change_owner, Refused).seen(Leaves(&["treasure"])),
+    Attack::new("fs_immutable", attributes::immutable, Refused),
+    Attack::new("fs_chown", attributes::change_owner, Refused).seen(Leaves(&["treasure"])),
     // Landlock does not control these calls, and in that tier all files belong
     // to the same UID.
-    Attack::new("fs_chmod_victim", files::change_mode, Refused)
+    Attack::new("fs_chmod_victim", attributes::change_mode, Refused)
         .except(&[(Landlock, Residual)])
         .seen(Leaves(&["treasure", "secrets/own"])),
-    Attack::new("fs_utime_victim", files::change_time, Refused)
+    Attack::new("fs_utime_victim", attributes::change_time, Refused)
         .except(&[(Landlock, Residual)])
         .seen(Leaves(&["treasure"])),
-    Attack::new("fs_xattr_victim", files::change_attribute, Refused).seen(Leaves(&["treasure"])),
-    Attack::new("fs_own_attributes", files::own_attributes, Refused).lacking(&[
+    Attack::new("fs_xattr_victim", attributes::change_attribute, Refused)
+        .seen(Leaves(&["treasure"])),
+    Attack::new("fs_own_attributes", attributes::own_attributes, Refused).lacking(&[
         ("path", Errno::EOPNOTSUPP, "Linux 6.6 for files in memory"),
         ("link", Errno::EOPNOTSUPP, "Linux 6.6 for files in memory"),
         ("descriptor", Errno::EOPNOTSUPP, "Linux 6.6 for files in memory"),
@@ -123,8 +124,8 @@ pub(super) const FILES: &[Attack] = &[
         ("newest", Errno::ENOSYS, "Linux 6.13"),
         ("list", Errno::EOPNOTSUPP, "CONFIG_TMPFS_POSIX_ACL"),
     ]),
-    Attack::new("fs_stat_victim", files::look_at, Refused).except(&[(Landlock, Residual)]),
-    Attack::new("fs_stat_secret", files::look_at_secret, Residual)
+    Attack::new("fs_stat_victim", attributes::look_at, Refused).except(&[(Landlock, Residual)]),
+    Attack::new("fs_stat_secret", attributes::look_at_secret, Residual)
         .except(&[(Namespaces, Refused)])
         .seen(Brings(&["9 bytes"])),
     Attack::new("fs_watch_workspaces", files::watch, Refused),

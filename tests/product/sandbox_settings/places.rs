@@ -1,0 +1,154 @@
+//! Requests that wait: for a place, for a UID, or for a command that does not start.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    thread,
+    time::Duration,
+};
+
+use cmp_supervisor::grpc::{Client, Parcel};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{
+    sandbox_settings::{
+        bench::{Bench, tiers},
+        healing::{sleeper, unique},
+        read_only::range,
+    },
+    waiting::eventually,
+};
+
+const FINE: &str = "echo 'kind: A'";
+
+#[test]
+fn a_plugins_requests_wait_for_each_other() {
+    let bench = Bench::new("", FINE);
+    let marks = bench.path("marks");
+    fs::create_dir(&marks).unwrap();
+    fs::set_permissions(&marks, Permissions::from_mode(0o777)).unwrap();
+    // Fails beside another request of the plugin.
+    let script = format!(
+        "cd {}; mkdir runs || exit 3; until test -e go; do sleep 0.05; done; rmdir runs; {FINE}",
+        marks.display()
+    );
+    bench.add("tried", "  limits: {requests: 1}", &script);
+    bench.add("other", "", FINE);
+    let _server = bench.serve("none", &[]);
+    thread::scope(|scope| {
+        let asked = [(); 2].map(|()| scope.spawn(|| bench.ask("tried", &[])));
+        eventually("a command", || marks.join("runs").exists());
+        // Without the limit, the other request would run by now.
+        thread::sleep(Duration::from_millis(300));
+        let other = bench.ask("other", &[]);
+        fs::write(marks.join("go"), "").unwrap();
+        assert_eq!(other.code, Some(0), "others do not wait: {}", other.stderr);
+        for one in asked {
+            let rendered = one.join().unwrap();
+            assert_eq!(rendered.code, Some(0), "{}", rendered.stderr);
+        }
+    });
+}
+
+/// Most questions until an answer comes before the end of the client's own clock: on a busy
+/// machine, the 100 ms between them may not be enough.
+const ATTEMPTS: usize = 5;
+
+#[track_caller]
+fn in_time(mut ask: impl FnMut() -> String) -> String {
+    let mut answers = (0..ATTEMPTS).map(|_| ask());
+    answers.find(|error| !error.contains("in time")).expect("an answer in time")
+}
+
+#[test]
+fn a_request_without_a_place_names_the_plugins_limit() {
+    let time = unique(600);
+    let bench = Bench::new("  limits: {requests: 1}", &format!("sleep {time}"));
+    let mut server = bench.serve("none", &[]);
+    thread::scope(|scope| {
+        scope.spawn(|| bench.ask("tried", &["--timeout", "10m"]));
+        eventually("a command", || sleeper(&time).is_some());
+        let error = in_time(|| bench.ask("tried", &["--timeout", "3s"]).error().to_owned());
+        server.kill();
+        assert!(
+            error.contains("no free place: the limit is 1 request of plugin tried at a time"),
+            "{error}"
+        );
+        assert!(error.contains("spec.limits.requests"), "{error}");
+    });
+}
+
+#[test]
+fn a_changed_limit_of_requests_counts_on_old_connections_too() {
+    let time = unique(600);
+    let script = &format!("sleep {time}");
+    let bench = Bench::new("  limits: {requests: 2}", script);
+    let mut server = bench.serve("none", &[]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let socket = bench.path("sockets/tried.sock");
+    let mut old = runtime.block_on(Client::connect(&socket)).unwrap();
+    runtime.block_on(old.check()).unwrap();
+    bench.add("tried", "  limits: {requests: 1}", script);
+    server.says("serving a changed definition");
+    let parcel = Parcel { timeout: Duration::from_secs(3), ..bench.parcel() };
+    thread::scope(|scope| {
+        scope.spawn(|| bench.ask("tried", &["--timeout", "10m"]));
+        eventually("a command", || sleeper(&time).is_some());
+        let error = in_time(|| runtime.block_on(old.generate(&parcel)).unwrap_err().to_string());
+        server.kill();
+        assert!(
+            error.contains("no free place: the limit is 1 request of plugin tried at a time"),
+            "{error}"
+        );
+    });
+}
+
+#[test]
+fn a_request_without_a_free_uid_names_its_deadline() {
+    if !tiers().contains(&"uid") {
+        return;
+    }
+    let time = unique(60);
+    let bench = Bench::new("", &format!("sleep {time}"));
+    bench.add("late", "  limits: {timeout: 1s}", FINE);
+    let mut server = bench.serve("uid", &["--uid-range", &range(3)]);
+    thread::scope(|scope| {
+        scope.spawn(|| bench.ask("tried", &[]));
+        eventually("a command", || sleeper(&time).is_some());
+        let rendered = bench.ask("late", &[]);
+        server.kill();
+        let error = rendered.error();
+        assert!(
+            error.contains("no free place: the limit is 1 request at a time")
+                && error.contains("--uid-range"),
+            "{error}"
+        );
+        assert!(error.contains("spec.limits.timeout"), "{error}");
+    });
+}
+
+#[test]
+fn a_command_that_the_spawner_does_not_start_ends_at_the_deadline() {
+    for tier in tiers() {
+        let time = unique(60);
+        let init = format!("  init: {{command: [sh, -c, 'sleep {time}; true']}}");
+        let bench = Bench::new(&format!("{init}\n  limits: {{timeout: 15s}}"), FINE);
+        let server = bench.serve(tier, &[]);
+        let rendered = thread::scope(|scope| {
+            let asked = scope.spawn(|| bench.ask("tried", &["--timeout", "60s"]));
+            eventually("init", || sleeper(&time).is_some());
+            let spawner = Pid::from_raw(server.spawner()).unwrap();
+            kill_process(spawner, Signal::STOP).unwrap();
+            // The command of init goes on, and ends.
+            kill_process(sleeper(&time).unwrap(), Signal::KILL).unwrap();
+            let rendered = asked.join().unwrap();
+            kill_process(spawner, Signal::CONT).unwrap();
+            rendered
+        });
+        let error = rendered.error();
+        assert!(error.contains("spec.limits.timeout of 15.0s passed"), "{tier}: {error}");
+        // In tier `uid`, the spawner also reports the end of init.
+        let phase = if tier == "uid" { "phase init" } else { "phase generate" };
+        assert!(error.contains(phase), "{tier}: {error}");
+    }
+}
