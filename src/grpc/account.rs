@@ -89,7 +89,7 @@ fn failed(error: &RequestError) -> Account {
         RequestError::Admission(NoPermit::Deadline { passed, .. })
         | RequestError::Late { passed, .. }
         | RequestError::Memory(NoMemory { passed, .. }) => Account::late(&passed.0),
-        RequestError::Lease(NoLease::SpawnerGone | NoLease::Unconfined(_)) => {
+        RequestError::Lease(NoLease::SpawnerGone(_) | NoLease::Unconfined(_)) => {
             plain(Outcome::Sandbox)
         }
         RequestError::Volume(_) => plain(Outcome::VolumeFull),

@@ -93,7 +93,7 @@ const fn running(method: Method) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use cmp_sandbox::NoLease;
+    use cmp_sandbox::{NoLease, SpawnerGone};
 
     use super::*;
     use crate::{
@@ -124,7 +124,7 @@ mod tests {
     async fn failures_of_the_supervisor_have_codes_of_their_own() {
         let full = WorkVolume::new("/".into()).full("no space left").await;
         let full = CallError::from(ReceiveError::Full(full));
-        let gone = CallError::from(NoLease::SpawnerGone);
+        let gone = CallError::from(NoLease::from(SpawnerGone));
         assert_eq!([full.code(), gone.code()], [Code::ResourceExhausted, Code::Internal]);
         assert_eq!(label(full.code()), GrpcCode::ResourceExhausted);
         let outcomes = [&full, &gone].map(|error| Account::of(error).outcome);

@@ -26,9 +26,9 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 /// Reasons why there is no lease.
 #[derive(Debug, Error)]
 pub enum NoLease {
-    /// The spawner has ended, so the supervisor is about to end too.
-    #[error("the spawner is gone")]
-    SpawnerGone,
+    /// The supervisor is about to end too.
+    #[error(transparent)]
+    SpawnerGone(#[from] SpawnerGone),
     /// The sandbox failed.
     #[error(transparent)]
     Unconfined(#[from] Unconfined),

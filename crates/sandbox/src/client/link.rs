@@ -143,14 +143,14 @@ impl Link {
         repository: Option<SharedRepository>,
     ) -> Result<Lease, NoLease> {
         let place = Arc::clone(&self.places).acquire_owned().await;
-        let place = place.map_err(|_never_closed| NoLease::SpawnerGone)?;
+        let place = place.map_err(|_never_closed| SpawnerGone)?;
         let grants = bounds.grants(repository.as_ref().map(SharedRepository::lease))?;
         let (worker, endpoints) = WorkerHandle::new(kind)?;
         let (answer, leased) = oneshot::channel();
         let request = LeaseRequest { answer, place, repository };
         let order = Outgoing::Lease { request, kind, grants, endpoints };
-        self.send(order).await.map_err(|SpawnerGone| NoLease::SpawnerGone)?;
-        let lease = leased.await.unwrap_or(Err(NoLease::SpawnerGone))?;
+        self.send(order).await?;
+        let lease = leased.await.unwrap_or(Err(SpawnerGone.into()))?;
         Ok(lease.with(worker, bounds))
     }
 
@@ -297,7 +297,7 @@ impl Driver {
         let lease = self.link.upgrade().and_then(new);
         // If nobody waits any more, the lease is dropped here and thereby
         // released.
-        let _ = answer.send(lease.ok_or(NoLease::SpawnerGone));
+        let _ = answer.send(lease.ok_or(SpawnerGone.into()));
     }
 
     fn ended(&self, ended: WorkerEnded) {
