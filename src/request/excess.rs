@@ -10,7 +10,7 @@ use cmp_sandbox::{ExceededLimit, Termination};
 use crate::{
     budget::{self, Budget},
     container::{Bound, NoKill, OomKill},
-    metrics::Kill,
+    metrics::{Kill, RequestLimit},
     settings::{DISK, FILES, MEMORY, PROCESSES, Setting},
 };
 
@@ -49,6 +49,34 @@ pub(super) fn out_of_memory(limit: &Bound, remedy: &str) -> String {
              own, and the node has {amount} ({source}): set a limit for the container"
         )
     }
+}
+
+/// The limit of its own that ended a command, and its amount if that is known.
+pub(super) fn own_limit(end: Termination) -> Option<(RequestLimit, Option<u64>)> {
+    let (what, amount) = match end {
+        Termination::OutputLimit { limit } => {
+            return Some((RequestLimit::Output, Some(limit as u64)));
+        }
+        Termination::LimitExceeded { what, limit, .. } => (what, limit),
+        Termination::Exit(_)
+        | Termination::Signal { .. }
+        | Termination::Deadline
+        | Termination::Held => return None,
+    };
+    let limit = match what {
+        ExceededLimit::Memory => RequestLimit::Memory,
+        ExceededLimit::Disk => RequestLimit::Disk,
+        ExceededLimit::Files => RequestLimit::Files,
+        ExceededLimit::Processes => RequestLimit::Processes,
+        ExceededLimit::TotalMemory
+        | ExceededLimit::TotalProcesses
+        | ExceededLimit::TotalDisk
+        | ExceededLimit::TotalPorts
+        | ExceededLimit::Container
+        | ExceededLimit::Watches
+        | ExceededLimit::Unmeasured => return None,
+    };
+    Some((limit, amount))
 }
 
 /// A limit of a whole request, or of all requests together, that was exceeded.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use cmp_sandbox::{Command, ExceededLimit, NotRun, Output, Room, Termination, most_file_size};
+use cmp_sandbox::{Command, NotRun, Output, Room, most_file_size};
 use tracing::{Instrument, warn};
 
 use super::{
@@ -13,6 +13,7 @@ use super::{
     command::CommandSettings,
     command_clock::CommandClock,
     deadline::DeadlinePassed,
+    excess::own_limit,
     git_credentials::{Asker, GitCredentials},
     hint::{Facts, Hint, Times, no_space},
     observed::Observation,
@@ -277,7 +278,7 @@ impl Workspace {
         ] {
             progress.uses(limit, used, bound);
         }
-        if let Some(limit) = exceeded(output.termination) {
+        if let Some((limit, _)) = own_limit(output.termination) {
             progress.uses(limit, 1, Some(1));
         }
     }
@@ -295,29 +296,5 @@ impl Ended<'_> {
         } else {
             said
         }
-    }
-}
-
-/// The limit of its own that ended a command.
-fn exceeded(end: Termination) -> Option<RequestLimit> {
-    match end {
-        Termination::OutputLimit { .. } => Some(RequestLimit::Output),
-        Termination::LimitExceeded { what, .. } => match what {
-            ExceededLimit::Memory => Some(RequestLimit::Memory),
-            ExceededLimit::Disk => Some(RequestLimit::Disk),
-            ExceededLimit::Files => Some(RequestLimit::Files),
-            ExceededLimit::Processes => Some(RequestLimit::Processes),
-            ExceededLimit::TotalMemory
-            | ExceededLimit::TotalProcesses
-            | ExceededLimit::TotalDisk
-            | ExceededLimit::TotalPorts
-            | ExceededLimit::Container
-            | ExceededLimit::Watches
-            | ExceededLimit::Unmeasured => None,
-        },
-        Termination::Exit(_)
-        | Termination::Signal { .. }
-        | Termination::Deadline
-        | Termination::Held => None,
     }
 }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use cmp_sandbox::{Bounds, ExceededLimit, KernelLimit, RAISE_FILE_SIZE, Termination};
+use cmp_sandbox::{Bounds, KernelLimit, RAISE_FILE_SIZE, Termination};
 
 use super::{Facts, Times, advice::Advice};
 use crate::{
+    metrics::RequestLimit,
     plugin::Limits,
+    request::excess::own_limit,
     settings::{CPU, DISK, FILE_SIZE, FILES, MAX_REQUESTS, MEMORY, OUTPUT, PROCESSES, REQUESTS},
 };
 
@@ -80,45 +82,29 @@ pub(in crate::request) fn exceeded(
     end: Termination,
     limits: &Limits,
 ) -> Option<(&'static str, Advice)> {
-    let (what, fact, row, own) = match end {
-        Termination::OutputLimit { limit } => {
-            let fact = format!("a command may print {}", OUTPUT.say(limit as u64));
+    let (limit, amount) = own_limit(end)?;
+    let amount = amount?;
+    let (what, fact, row, own) = match limit {
+        RequestLimit::Output => {
+            let fact = format!("a command may print {}", OUTPUT.say(amount));
             ("print more", fact, &OUTPUT, limits.output.is_some())
         }
-        Termination::LimitExceeded { what, limit, .. } => {
-            let limit = limit?;
-            match what {
-                ExceededLimit::Memory => {
-                    let fact =
-                        format!("all of them together may have {} of memory", MEMORY.say(limit));
-                    ("take more memory", fact, &MEMORY, limits.memory.is_some())
-                }
-                ExceededLimit::Disk => {
-                    let fact = format!("all files of a request may have {}", DISK.say(limit));
-                    ("write more to disk", fact, &DISK, limits.disk.is_some())
-                }
-                ExceededLimit::Files => {
-                    let fact =
-                        format!("a request may have {} files and directories", FILES.say(limit));
-                    ("create more files", fact, &FILES, limits.files.is_some())
-                }
-                ExceededLimit::Processes => {
-                    let fact = format!("it may have {limit} processes and threads at a time");
-                    ("create more processes", fact, &PROCESSES, limits.processes.is_some())
-                }
-                ExceededLimit::TotalMemory
-                | ExceededLimit::TotalProcesses
-                | ExceededLimit::TotalDisk
-                | ExceededLimit::TotalPorts
-                | ExceededLimit::Container
-                | ExceededLimit::Watches
-                | ExceededLimit::Unmeasured => return None,
-            }
+        RequestLimit::Memory => {
+            let fact = format!("all of them together may have {} of memory", MEMORY.say(amount));
+            ("take more memory", fact, &MEMORY, limits.memory.is_some())
         }
-        Termination::Exit(_)
-        | Termination::Signal { .. }
-        | Termination::Deadline
-        | Termination::Held => return None,
+        RequestLimit::Disk => {
+            let fact = format!("all files of a request may have {}", DISK.say(amount));
+            ("write more to disk", fact, &DISK, limits.disk.is_some())
+        }
+        RequestLimit::Files => {
+            let fact = format!("a request may have {} files and directories", FILES.say(amount));
+            ("create more files", fact, &FILES, limits.files.is_some())
+        }
+        RequestLimit::Processes => {
+            let fact = format!("it may have {amount} processes and threads at a time");
+            ("create more processes", fact, &PROCESSES, limits.processes.is_some())
+        }
     };
     Some((what, Advice::raise(row, own, &fact)))
 }
