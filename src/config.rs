@@ -63,10 +63,10 @@ pub use self::{
 pub(crate) use self::serve::MAX_MESSAGE_MIB;
 
 /// Directory in which argocd-cmp-server expects its only definition.
-const PEER_CONFIG: &str = "/home/argocd/cmp-server/config";
+pub(crate) const PEER_CONFIG: &str = "/home/argocd/cmp-server/config";
 
 /// File name of that definition.
-const PEER_FILE: &str = "plugin.yaml";
+pub(crate) const PEER_FILE: &str = "plugin.yaml";
 
 /// Names that begin with this are the supervisor's own and no plugin's.
 const OWN_PREFIX: &str = "CMP_SUPERVISOR_";

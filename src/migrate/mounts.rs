@@ -12,7 +12,7 @@ use super::{
     field::{is_within, label, list, replace_path, set, text, trimmed},
     lists::Lists,
     own::{TEMPORARY, is_own},
-    plugin::{FILE, Plugin},
+    plugin::Plugin,
     report::Report,
     sidecar::{Sidecar, is_at},
     tools,
@@ -255,12 +255,11 @@ fn warn_of_readers(kind: VolumeKind, name: &str, path: &str, report: &mut Report
 
 /// True if the new container has its own mount in place of this one.
 fn is_replaced(mount: &Value, plugin: &Plugin) -> bool {
-    let definition = format!("{}/{FILE}", plugin.sidecar.config_dir());
     let path = trimmed(text(mount, "mountPath"));
     is_at(mount, plugin.sidecar.socket_dir())
         || is_at(mount, TEMPORARY)
         || is_at(mount, ARGOCD)
-        || path == definition
+        || path == plugin.sidecar.definition()
 }
 
 /// A directory to which a sidecar wrote: a cache, if the value of a variable is a directory there.

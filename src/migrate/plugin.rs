@@ -20,9 +20,6 @@ use super::{
 };
 use crate::plugin::{documents, read_first};
 
-/// File name of a definition.
-pub(super) const FILE: &str = "plugin.yaml";
-
 /// A plugin that is moved.
 #[derive(Debug)]
 pub(super) struct Plugin {
@@ -161,7 +158,7 @@ impl Sources<'_> {
 
     /// The reason why a definition that is no key of a ConfigMap cannot be found.
     fn advice(&self, sidecar: &Sidecar) -> String {
-        let (file, name) = (format!("{}/{FILE}", sidecar.config_dir()), sidecar.name());
+        let (file, name) = (sidecar.definition(), sidecar.name());
         let remedy = format!("give it with --definition {name}=FILE");
         let Some(mount) = mount(sidecar) else {
             return format!(
@@ -186,7 +183,7 @@ impl Sources<'_> {
 
     /// The ConfigMap that is mounted as the definition of a sidecar.
     fn origin(&self, sidecar: &Sidecar) -> Option<Origin<'_>> {
-        let file = format!("{}/{FILE}", sidecar.config_dir());
+        let file = sidecar.definition();
         let mount = mount(sidecar).filter(|mount| mount.get("subPathExpr").is_none())?;
         let volume = named(self.volumes, text(mount, "name"))?;
         let below = file.strip_prefix(trimmed(text(mount, "mountPath")))?.trim_start_matches('/');
@@ -206,8 +203,7 @@ impl Sources<'_> {
 
 /// The mount with the definition of a sidecar.
 fn mount(sidecar: &Sidecar) -> Option<&Value> {
-    let directory = sidecar.config_dir();
-    let file = format!("{directory}/{FILE}");
+    let (directory, file) = (sidecar.config_dir(), sidecar.definition());
     let above = |mount: &&Value| is_within(directory, text(mount, "mountPath"));
     let nearest = |mount: &&Value| trimmed(text(mount, "mountPath")).len();
     let mut mounts = sidecar.mounts().iter();

@@ -4,12 +4,9 @@ use serde_json::Value;
 
 use super::field::{list, text, trimmed, words};
 use crate::{
-    config::PEER_NAME,
+    config::{PEER_CONFIG, PEER_FILE, PEER_NAME},
     plugin::{DEFAULT_SOCKET_DIR, precedes_script, shell_name},
 };
-
-/// Directory in which argocd-cmp-server expects its definition.
-const CONFIG_DIR: &str = "/home/argocd/cmp-server/config";
 
 /// The repo-server's own program, which also mounts the directory of sockets.
 const REPO_SERVER: &str = "argocd-repo-server";
@@ -130,7 +127,12 @@ impl Sidecar {
 
     /// Directory of the definition.
     pub(super) fn config_dir(&self) -> &str {
-        trimmed(self.flag("--config-dir-path").unwrap_or(CONFIG_DIR))
+        trimmed(self.flag("--config-dir-path").unwrap_or(PEER_CONFIG))
+    }
+
+    /// Path of the definition.
+    pub(super) fn definition(&self) -> String {
+        format!("{}/{PEER_FILE}", self.config_dir())
     }
 
     /// A script that runs before argocd-cmp-server, if it is started by a shell.
