@@ -40,6 +40,7 @@ pub use self::{
     spawner::{CACHES, WORKSPACES, most_leases, spawner_main},
     wire::{
         account::Account,
+        arguments::MAX_ARGUMENT,
         ask_pass::ANSWERS,
         descriptors::refuse_descriptors,
         exceeded::ExceededLimit,

@@ -11,6 +11,9 @@ use nix::{
 const PAGES: usize = 32;
 const PAGE: usize = 4096;
 
+/// Most bytes of an argument, without the byte that ends it, if pages have 4 KiB.
+pub const MAX_ARGUMENT: usize = PAGES * PAGE - 1;
+
 /// Least and most of all strings together; in between, it is this part of the limit of the
 /// stack, as a divisor.
 const LEAST: usize = 128 * 1024;
