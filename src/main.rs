@@ -2,7 +2,7 @@
 
 use std::{env, ffi::OsStr, io, process::ExitCode};
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use cmp_sandbox::{SPAWNER, prepare_signals, spawner_main};
@@ -302,7 +302,7 @@ fn end(config: &Serve, error: &NotServing, code: u8) -> ExitCode {
 /// Ends the spawner. Its error is a line of the supervisor's log, whose format is an argument.
 fn end_spawner(error: &io::Error) -> ExitCode {
     let format = env::args_os().nth(2);
-    log::fatal(format.and_then(|format| LogFormat::named(format.to_str()?)), error);
+    log::fatal(format.and_then(|format| LogFormat::from_str(format.to_str()?, false).ok()), error);
     ExitCode::FAILURE
 }
 

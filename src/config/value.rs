@@ -28,12 +28,6 @@ impl LogFormat {
             Self::Text => "text",
         }
     }
-
-    /// The format with this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        [Self::Json, Self::Text].into_iter().find(|format| format.as_str() == name)
-    }
 }
 
 /// Demand for a cgroup for each request.
