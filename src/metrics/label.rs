@@ -1,5 +1,6 @@
 //! Labels of metrics, and all values that each may have.
 
+use cmp_sandbox::Tier;
 use metrics::Label;
 
 use super::{Outcome, PluginState, Reload, WatchError, values::values};
@@ -335,7 +336,7 @@ impl Dimension {
             Self::GrpcType => vec!["unary", "client_stream"],
             Self::GrpcMethod => texts(Method::ALL, Method::full_name),
             Self::GrpcService => vec![GRPC_SERVICE],
-            Self::Isolation => vec!["namespaces", "uid", "landlock", "none"],
+            Self::Isolation => Tier::ALL.map(Tier::as_str).to_vec(),
             Self::Plugin | Self::Application | Self::Version | Self::File | Self::Hash => {
                 Vec::new()
             }
