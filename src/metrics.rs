@@ -33,7 +33,6 @@ use self::{
     openmetrics::Exemplars,
     plugins::DefinedPlugins,
     queue::Queues,
-    requests::BUILD_INFO,
     running::Running,
     series::{PluginSeries, Series},
 };
@@ -103,8 +102,6 @@ impl Metrics {
             exemplars: Exemplars::default(),
             has_grpc_times: false,
         };
-        let build = [Label::new("version", env!("CARGO_PKG_VERSION"))];
-        metrics.gauge(&BUILD_INFO, &build).set(1.0);
         metrics.initialise_reload();
         metrics.initialise_shares();
         metrics.initialise_process();

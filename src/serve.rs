@@ -260,6 +260,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     let Started { spawner, log, mut signals, resources, recorders, keeping } = started;
     let abilities = &spawner.abilities().clone();
     let metrics = Metrics::new().with_grpc_times(config.has_grpc_times());
+    let metrics = metrics.with_applications(config.metrics_per_application);
     let reach = Arc::new(reach(config, abilities.tier, abilities.landlock));
     let (loader, state) = load(config, &reach, abilities.tier, &metrics)?;
     abilities::measure(abilities, &metrics);

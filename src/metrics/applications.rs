@@ -221,9 +221,11 @@ impl Table {
 }
 
 impl Metrics {
-    /// Gives series to this many applications. Call it before plugins are loaded.
-    pub fn show_applications(&self, most: usize) {
-        self.applications.table().most = most;
+    /// Gives series to this many applications.
+    #[must_use]
+    pub fn with_applications(self, most: u32) -> Self {
+        self.applications.table().most = most as usize;
+        self
     }
 }
 
@@ -338,8 +340,7 @@ mod tests {
 
     #[test]
     fn a_request_that_ends_after_its_plugin_is_gone_leaves_no_series() {
-        let metrics = Metrics::new();
-        metrics.show_applications(1);
+        let metrics = Metrics::new().with_applications(1);
         let plugin = metrics.plugin("p");
         for name in ["first", "second"] {
             plugin.application(name, Cost::default());

@@ -3,10 +3,16 @@
 use std::{fs, process, time::SystemTime};
 
 use cmp_procfs::{Fields, Stat};
+use metrics::Label;
 use rustix::process::{Resource, getrlimit};
 
-use super::{Family, Kind, Metrics, family};
+use super::{Dimension, Family, Kind, Metrics, family};
 
+pub(super) static BUILD_INFO: Family = family(
+    ("argocd_cmp_build_info", Kind::Gauge),
+    &[Dimension::Version],
+    "Version of this program; always 1.",
+);
 pub(super) static CPU: Family = family(
     ("process_cpu_seconds_total", Kind::SecondsCounter),
     &[],
@@ -35,6 +41,8 @@ const TICK: u64 = 10_000;
 impl Metrics {
     /// Sets the metrics that do not change.
     pub(super) fn initialise_process(&self) {
+        let build = [Label::new(Dimension::Version.name(), env!("CARGO_PKG_VERSION"))];
+        self.gauge(&BUILD_INFO, &build).set(1.0);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.gauge(&STARTED, &[]).set(now.as_secs_f64());
         self.read_process();

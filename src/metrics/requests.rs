@@ -13,11 +13,6 @@ use super::{
     timeouts::{Timeout, possible},
 };
 
-pub(super) static BUILD_INFO: Family = family(
-    ("argocd_cmp_build_info", Kind::Gauge),
-    &[Dimension::Version],
-    "Version of this program; always 1.",
-);
 pub(super) static REQUESTS: Family = family(
     ("argocd_cmp_requests_total", Kind::Counter),
     &[Dimension::Plugin, Dimension::Method, Dimension::Outcome],

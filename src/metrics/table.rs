@@ -6,7 +6,7 @@ use super::{
 
 /// All families, in the order of the docs.
 pub static FAMILIES: [&Family; 68] = [
-    &requests::BUILD_INFO,
+    &process::BUILD_INFO,
     &reload::READY,
     &reload::PLUGINS,
     &plugins::PLUGIN_UP,

@@ -57,7 +57,6 @@ fn loader(
     tier: Tier,
     metrics: &Metrics,
 ) -> io::Result<(Loader, watch::Sender<State>)> {
-    metrics.show_applications(config.metrics_per_application as usize);
     let (places, grace, read) = (config.places(), config.empty_grace.0, config.bounds().read);
     let (loader, state) = Loader::new(places, tier, grace, metrics.clone());
     let watched = Watched::new(Arc::clone(reach), read, &config::inherited());
