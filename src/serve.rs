@@ -1,6 +1,7 @@
 //! `serve`: starts the parts of the supervisor and stops them in order.
 
 mod abilities;
+mod backend;
 mod failed;
 mod first_pass;
 mod health;
@@ -20,19 +21,19 @@ mod throttling;
 
 use std::{io, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
-use cmp_archive::UnpackLimits;
 use cmp_sandbox::{
-    Link, NotDropped, NotProven, NotStarted, Redactor, Setup, Spawner, SpawnerGone, Tier,
-    drop_privileges, give_back_large_buffers, raise_file_size, with_remedy,
+    Link, NotDropped, NotProven, NotStarted, Setup, Spawner, SpawnerGone, Tier, drop_privileges,
+    give_back_large_buffers, raise_file_size, with_remedy,
 };
 use rustix::{fs::Mode, process::umask};
 use thiserror::Error;
 use tokio::sync::watch;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 pub(crate) use self::loading::reach;
 use self::{
+    backend::{backend, pipeline},
     first_pass::{report_ready, unserved},
     housekeeping::Housekeeping,
     http::Listeners,
@@ -45,29 +46,20 @@ use self::{
 };
 use crate::{
     admin::{Scrapes, Sources},
-    budget::Budget,
     bundle::{Keeping, NoDirectory},
     config::{self, LogFormat, Serve},
-    container::{OomCounter, raise_descriptors},
+    container::raise_descriptors,
     event::{self, Event},
-    grpc::{
-        Backend, Binder, Drains, OpenCalls, Recorders, Room, directory_remedy,
-        encode_announcements, relay,
-    },
+    grpc::{Backend, Binder, Recorders, directory_remedy},
     loader::NoSnapshot,
     log::{self, LogControl},
     metrics::Metrics,
     plugin::PluginName,
     recent::Recent,
-    request::{
-        ArchiveLimits, ArchiveShare, CommandDefaults, Converter, CredentialHelper, Fingerprints,
-        IndexResources, KeptArchives, MatchCache, Pipeline, Reach, admission::Admission,
-    },
     shutdown::Shutdown,
     state::{State, measure},
     supervisor::Supervisor,
     traces::Traces,
-    volume::{FileThread, WorkVolume},
 };
 
 /// Time limit for tasks to be dropped at the end.
@@ -155,8 +147,10 @@ pub fn serve(config: &Serve) -> Result<(), NotServing> {
 }
 
 fn start(config: &Serve) -> Result<(), NotServing> {
+    let others = Mode::RWXG | Mode::RWXO;
+    let inherited = umask(others);
     // Files and directories of its own must stay open to it.
-    umask(umask(Mode::RWXG | Mode::RWXO) & (Mode::RWXG | Mode::RWXO));
+    umask(inherited & others);
     raise_descriptors()?;
     raise_file_size();
     let mut signals = Signals::listen()?;
@@ -315,78 +309,6 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
         failure = unserved(states), if config.single.is_some() => Err(failure),
         () = parts.lost() => Err(NotServing::PartLost),
         () = shutdown.on_signal(signals.stop, config.drain_timeout.0) => Ok(()),
-    }
-}
-
-fn backend(config: &Serve, pipeline: Pipeline, recorders: Recorders, metrics: Metrics) -> Backend {
-    let connections = pipeline.budget.borrow().connections.clone();
-    let open_calls = OpenCalls::new(pipeline.budget.clone());
-    Backend {
-        calls: pipeline.defaults.calls.clone(),
-        answers: TaskTracker::new(),
-        archive_share: pipeline.kept.share(),
-        pipeline,
-        max_message: config.max_message(),
-        drains: Drains::default(),
-        stream_timeout: config.stream_timeout.0,
-        room: Room::new(&connections, metrics.clone()),
-        open_calls,
-        metrics,
-        recorders,
-        connections: TaskTracker::new(),
-        cut_off: CancellationToken::new(),
-    }
-}
-
-fn pipeline(
-    config: &Serve,
-    reach: Arc<Reach>,
-    link: Link,
-    budget: watch::Receiver<Budget>,
-) -> Pipeline {
-    let inherited = config::inherited();
-    let now = budget.borrow().clone();
-    let size = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
-    let converter = Converter::new(budget.clone(), config.max_message(), encode_announcements);
-    let volume = WorkVolume::new(config.work_dir()).within(budget.clone());
-    let (admission, indexes) = (Admission::new(budget.clone()), IndexResources::default());
-    let share = ArchiveShare::new(budget.clone(), admission.clone());
-    Pipeline {
-        kept: KeptArchives::new(share, &indexes, link.has_own_uids()),
-        link,
-        own: admission.lanes(),
-        admission,
-        budget: budget.clone(),
-        cache: MatchCache::default(),
-        fingerprints: Fingerprints::default(),
-        indexes,
-        converter,
-        volume: volume.clone(),
-        files: FileThread::new(),
-        limits: ArchiveLimits {
-            archive: config.max_archive,
-            unpacked: UnpackLimits {
-                bytes: size(now.each.repository.amount),
-                files: size(now.each.repository_files.amount),
-                is_volume: config.max_repository.is_none()
-                    && now.each.repository.amount == Some(now.disk.amount),
-            },
-        },
-        defaults: Arc::new(CommandDefaults {
-            redactor: Redactor::default().with(inherited.iter().map(AsRef::as_ref)),
-            inherited,
-            search: config::search(),
-            max_output: usize::try_from(size(now.each.output.amount)).unwrap_or(usize::MAX),
-            timeout: config.exec_timeout(),
-            bounds: config.bounds(),
-            reach,
-            named: FileThread::new(),
-            volume,
-            calls: TaskTracker::new(),
-            budget,
-            oom: OomCounter::find(),
-            helper: CredentialHelper { program: config::program(), relay },
-        }),
     }
 }
 
