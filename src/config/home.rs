@@ -5,12 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use cmp_sandbox::{Account, HomePart, Skeleton};
+use cmp_sandbox::{Account, HomePart, PASSWD, Skeleton};
 
 use super::path_variable;
-
-/// Accounts of the image.
-const ACCOUNTS: &str = "/etc/passwd";
 
 /// Levels of directories of settings that tools can change.
 const SETTINGS: u32 = 4;
@@ -54,7 +51,7 @@ struct Variables {
 #[must_use]
 pub fn skeleton(user: u32) -> Skeleton {
     let absolute = |name: &str| path_variable(name).filter(|path| path.is_absolute());
-    let accounts = Account::read(ACCOUNTS);
+    let accounts = Account::read(PASSWD);
     // Kubernetes sets HOME to that of root if the container runs as root; an image
     // for argocd-cmp-server has its files in the HOME of the other user.
     let homes = absolute("HOME").into_iter().chain(home_of(user, &accounts));

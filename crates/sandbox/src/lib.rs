@@ -25,8 +25,8 @@ pub use self::{
         FIRST_OUTPUT, Health, Lease, Link, LockedDirectory, Network, NoLease, NotProven, NotRun,
         NotStarted, NotUnpacked, OUTPUT_TARGET, Ordered, Output, Redactor, RequestUsage, Room,
         SPAWNER, Setup, SharedRepository, Shortfall, Spawner, SpawnerGone, SpawnerProcess,
-        Termination, Unconfined, Unpack, Unpacked, Unpacking, Usage, ends_as_credential,
-        suggests_credential,
+        TRIAL_SOCKET, Termination, Unconfined, Unpack, Unpacked, Unpacking, Usage,
+        ends_as_credential, suggests_credential,
     },
     kernel::{
         file_size::{RAISE_FILE_SIZE, most_file_size, raise_file_size},
@@ -39,7 +39,7 @@ pub use self::{
     readable::{Closing, Readable},
     spawner::{CACHES, WORKSPACES, most_leases, spawner_main},
     wire::{
-        account::Account,
+        account::{Account, PASSWD},
         arguments::MAX_ARGUMENT,
         ask_pass::ANSWERS,
         descriptors::refuse_descriptors,

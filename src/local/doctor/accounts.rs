@@ -1,15 +1,13 @@
 //! Checks if the UIDs of requests have names.
 
-use cmp_sandbox::{Account, Tier};
+use cmp_sandbox::{Account, PASSWD, Tier};
 
 use super::Check;
 use crate::{config::Serve, plural::plural};
 
-const ACCOUNTS: &str = "/etc/passwd";
-
 /// Checks the accounts that requests have in this tier.
 pub(super) fn look(options: &Serve, tier: Tier) -> Option<Check> {
-    let accounts = Account::read(ACCOUNTS);
+    let accounts = Account::read(PASSWD);
     let uids: Vec<u32> = match tier {
         Tier::Namespaces => {
             return Some(Check::fine("each request has an account with its own HOME, for ssh"));
@@ -35,7 +33,7 @@ fn named(uids: &[u32], accounts: &str) -> Check {
     }
     let of = plural(uids.len(), "UID");
     Check::note(format!(
-        "{unnamed} of {of} of requests have no name in {ACCOUNTS}: ssh ends with \"No user exists for uid\""
+        "{unnamed} of {of} of requests have no name in {PASSWD}: ssh ends with \"No user exists for uid\""
     ))
     .remedy("add the lines of `cmp-supervisor passwd` and `cmp-supervisor passwd --group` to the image")
 }

@@ -40,6 +40,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Beginning of the name of the directory with the targets that are files.
 const PREFIX: &str = ".canary-";
 
+/// The longest path that a trial creates, below the directory of sockets.
+pub const TRIAL_SOCKET: &str = "/.canary-0123456/socket";
+
 /// Reasons why the sandbox cannot be trusted.
 #[derive(Debug, Error)]
 pub enum NotProven {
@@ -172,7 +175,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let first = Victims::new(directory.path()).unwrap();
         let second = Victims::new(directory.path()).unwrap();
-        assert!(first.directory.path().join("secret").exists(), "the second removed it");
+        let path = |name| first.directory.path().join(name);
+        assert!(path("secret").exists(), "the second removed it");
+        let longest = directory.path().as_os_str().len() + TRIAL_SOCKET.len();
+        assert!(path("socket").exists() && path("socket").as_os_str().len() == longest);
         drop((first, second));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }

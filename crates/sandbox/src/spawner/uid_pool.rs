@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::claims::{ATTEMPTS, Claims, Seen, pause};
 use crate::{
-    wire::account::{self, Account},
+    wire::account::{self, Account, GROUP, PASSWD},
     worker::PodGroups,
 };
 
@@ -226,7 +226,7 @@ fn check_maps(first: u32, last: u32) -> Result<(), NoUids> {
 fn owned() -> Vec<u32> {
     let mut found = Vec::new();
     // An image made from scratch has no such files.
-    for path in ["/etc/passwd", "/etc/group"] {
+    for path in [PASSWD, GROUP] {
         found.extend(account::foreign(&Account::read(path)));
     }
     found.extend(cmp_procfs::ipc_owners());

@@ -2,6 +2,10 @@
 
 use std::{fs, path::Path};
 
+/// Files of accounts and of groups, in each image that has any.
+pub const PASSWD: &str = "/etc/passwd";
+pub(crate) const GROUP: &str = "/etc/group";
+
 /// Beginning of the names.
 const PREFIX: &str = "cmp-";
 

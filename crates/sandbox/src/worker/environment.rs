@@ -10,7 +10,11 @@ use nix::unistd::geteuid;
 use prost::bytes::Bytes;
 
 use super::{HOME, TEMPORARY, Tenant, VIEWS};
-use crate::wire::{account::Account, arguments::shown_name, plan::Cache};
+use crate::wire::{
+    account::{Account, PASSWD},
+    arguments::shown_name,
+    plan::Cache,
+};
 
 /// Variables of directories that tools only write to: caches, state, and temporary
 /// files. The image's are replaced, because nobody could write there.
@@ -27,8 +31,6 @@ pub const WRITTEN: [&str; 11] = [
     "XDG_STATE_HOME",
     "npm_config_cache",
 ];
-
-const ACCOUNTS: &str = "/etc/passwd";
 
 /// The variable with options of every JVM.
 const JAVA: &str = "JAVA_TOOL_OPTIONS";
@@ -134,7 +136,7 @@ fn account(tenant: &Tenant) -> [Bytes; 2] {
 /// The name of the UID that all requests have.
 fn shared_name() -> String {
     let account = Account::new(geteuid().as_raw());
-    let accounts = Account::read(ACCOUNTS);
+    let accounts = Account::read(PASSWD);
     account.name_in(&accounts).map_or_else(|| account.name(), str::to_owned)
 }
 

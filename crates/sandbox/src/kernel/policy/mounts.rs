@@ -9,6 +9,8 @@ use std::{
 
 use cmp_procfs::Mount;
 
+use crate::wire::account::{GROUP, PASSWD};
+
 /// Directories that never count as part of the image: kernel file systems,
 /// directories that everybody may write to, and home directories. A mount below
 /// one of the last six may be readable nevertheless.
@@ -47,7 +49,7 @@ const SECRET: [&str; 14] = [
 const RESOLVER: [&str; 3] = ["/etc/resolv.conf", "/etc/hosts", "/etc/hostname"];
 
 /// Files of accounts, which may be mounted writable: an init container adds accounts.
-const ACCOUNTS: [&str; 2] = ["/etc/passwd", "/etc/group"];
+const ACCOUNTS: [&str; 2] = [PASSWD, GROUP];
 
 /// Most paths to distinguish. Only a broken machine has more mounts.
 const MAX_PATHS: usize = 4096;

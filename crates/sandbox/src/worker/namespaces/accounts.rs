@@ -11,12 +11,9 @@ use nix::mount::MsFlags;
 
 use super::mounts::{below, bind};
 use crate::{
-    wire::account::Account,
+    wire::account::{Account, GROUP, PASSWD},
     worker::{HOME, Tenant},
 };
-
-const PASSWD: &str = "/etc/passwd";
-const GROUP: &str = "/etc/group";
 
 /// Longest file of accounts. The image's own file is visible if it is longer.
 const MAX_BYTES: usize = 256 * 1024;
