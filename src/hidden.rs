@@ -129,8 +129,8 @@ impl Watched {
         Self { reach, general, variables }
     }
 
-    /// Gives the Secrets of the container to the only plugin: there is nobody else
-    /// whose they could be. `defined` also counts definitions that are invalid.
+    /// Gives the Secrets of the container to the only plugin: they cannot be meant for
+    /// another one. `defined` also counts definitions that are invalid.
     pub(crate) fn endow(&self, catalog: Catalog, defined: usize) -> Catalog {
         let secrets = self.reach.readable.iter().flat_map(Readable::secrets);
         let secrets: Vec<_> = secrets.map(Path::to_owned).collect();

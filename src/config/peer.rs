@@ -64,8 +64,7 @@ pub struct Peer {
     pub rest: Vec<String>,
 }
 
-/// Why the command line or the environment is not one of argocd-cmp-server, in
-/// its words.
+/// Errors of the command line or the environment, in the words of argocd-cmp-server.
 #[derive(Debug, Error)]
 pub enum NotPeer {
     /// Help or the version is wanted.

@@ -137,7 +137,7 @@ impl ValueEnum for Isolation {
     }
 }
 
-/// Why an address is none.
+/// The text is not an address.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("expected an IP address or localhost with a port, for example 127.0.0.1:9180, or off")]
 pub struct NoAddress;
@@ -159,7 +159,7 @@ impl FromStr for Http {
     }
 }
 
-/// Why a list of ports is none.
+/// The text is not a list of ports.
 #[derive(Debug, Error)]
 #[error("expected TCP ports, for example 22,443, or any, or none")]
 pub struct NoPorts;
@@ -180,7 +180,7 @@ impl FromStr for Ports {
     }
 }
 
-/// Why a range is none.
+/// The text is not a range of UIDs.
 #[derive(Debug, Error)]
 #[error(
     "expected FIRST-LAST, for example 60706-61183 (FIRST above 0, LAST above FIRST and below \

@@ -63,9 +63,9 @@ pub(super) fn is_gone(variable: &Value) -> bool {
     is_own(name) || HOMES.contains(&name) && is_within(value, TEMPORARY)
 }
 
-/// True if each request has a directory of its own in place of the variable's. A path that a
-/// shell sets instead would be one to which no request can write. The container keeps one value:
-/// the sandbox sets most of these only if it has them, and finds plugins that helm has unpacked by one.
+/// True if the sandbox replaces the variable by a directory of each request. No request could
+/// write to a path that a shell sets instead. The container keeps one value: the sandbox sets
+/// most of these variables only if the container has them, and finds helm's plugins by one.
 pub(super) fn is_replaced(name: &str) -> bool {
     CACHES.contains(&name) || cmp_sandbox::WRITTEN.contains(&name)
 }

@@ -67,7 +67,7 @@ pub(in crate::request) struct Turn {
     _end: watch::Sender<()>,
 }
 
-/// A look at the repositories.
+/// The state of a repository that a request looks for.
 enum Found {
     Repository(Repository),
     /// Another request unpacks it. The channel closes when that ends.

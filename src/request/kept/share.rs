@@ -24,7 +24,7 @@ struct Parts {
     admission: Admission,
 }
 
-/// Memory for something else than archives, given back when this is dropped.
+/// Memory of this share that is not for archives, given back when this is dropped.
 #[derive(Debug)]
 pub struct Lent {
     share: ArchiveShare,

@@ -29,10 +29,10 @@ use crate::{
     },
 };
 
-/// Longest wait for the end of standard error after that of a command and of its standard
-/// output, and longest silence on both pipes of one that has failed. Standard output of one
-/// that succeeded is read to its end, as Argo CD does: what a background process still
-/// writes would otherwise be missing.
+/// Longest wait for the end of standard error after a command and its standard output have
+/// ended, and longest silence on both pipes after a command has failed. If the command
+/// succeeded, its standard output is read to the end, as Argo CD does: output of its
+/// background processes would otherwise be missing.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Pieces of the output of a command that has ended that are read before others get

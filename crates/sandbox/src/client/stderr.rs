@@ -101,7 +101,7 @@ impl Stderr {
     }
 }
 
-/// The end of what is not searched as it comes.
+/// The end of a text that is not searched while it arrives.
 #[derive(Debug, Default)]
 struct Late {
     kept: Vec<u8>,

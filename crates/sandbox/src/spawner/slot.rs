@@ -163,9 +163,9 @@ impl Slots {
         self.all.iter().enumerate()
     }
 
-    /// Returns true if this owner need not let others go first: while few slots are free,
-    /// one whose earlier leases are still ending does. Some that are quarantined do not
-    /// count, because they may stay for good; more would take the slots of all others.
+    /// Returns true if this owner may have a slot. While few slots are free, an owner whose
+    /// earlier leases are still ending lets others go first. A few leases in quarantine do
+    /// not count, because they may never end; more would take the slots of all others.
     pub(super) fn are_open_to(&self, owner: &str) -> bool {
         let kept = self.all.len() / KEPT_PART;
         if self.free.len() > kept {
