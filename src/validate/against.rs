@@ -1,6 +1,6 @@
 //! The effect of a reload, for `--against`.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use cmp_sandbox::Tier;
 use serde_json::{Value, json};
@@ -34,12 +34,10 @@ impl ReloadPreview {
         // Errors in the old files may be the reason for the change, so they are not
         // reported. Unreadable old files cannot be compared, so they are.
         let absent = broken.into_iter().filter(|old| old.problem.code == Code::Unreadable);
-        let owners: Vec<_> = served
-            .iter()
-            .filter_map(|plugin| {
-                Some((plugin.name.clone(), ledger.owner(&plugin.name)?.0.to_owned()))
-            })
-            .collect();
+        let owner = |plugin: &Arc<PluginDefinition>| {
+            Some((plugin.name.clone(), ledger.owner(&plugin.name)?.0.to_owned()))
+        };
+        let owners: BTreeMap<_, _> = served.iter().filter_map(owner).collect();
         let (desired, problems) = ledger.take(named(new));
         let mut reload = Self { steps: Vec::new(), problems: absent.collect() };
         for action in plan(&served, &desired) {
@@ -51,14 +49,13 @@ impl ReloadPreview {
                 }
                 Action::Stop(name) => {
                     let detail = "Applications that name this plugin would fail".to_owned();
-                    let owner = owners.iter().find(|(owned, _)| *owned == name);
-                    let successor = desired.iter().find(|plugin| {
-                        let file = ledger.owner(&plugin.name).map(|(file, _)| file);
-                        served.get(&plugin.name).is_none()
-                            && file == owner.map(|(_, file)| file.as_str())
-                    });
-                    if let Some(successor) = successor {
-                        let file = owner.map(|(_, file)| file.as_str()).unwrap_or_default();
+                    let is_new_in = |file: &str, plugin: &PluginDefinition| {
+                        let owner = ledger.owner(&plugin.name).map(|(file, _)| file);
+                        served.get(&plugin.name).is_none() && owner == Some(file)
+                    };
+                    if let Some(file) = owners.get(&name)
+                        && let Some(successor) = desired.iter().find(|one| is_new_in(file, one))
+                    {
                         let text = format!("this change renames `{name}` to `{}`", successor.name);
                         reload.problems.extend(renamed(new, file, successor, text));
                     }
