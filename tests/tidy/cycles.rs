@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::sources::Source;
+use crate::{mentions, sources::Source};
 
 /// The modules that each module refers to, each with a file where the reference stands.
 pub(crate) struct References(BTreeMap<String, BTreeMap<String, String>>);
@@ -65,4 +65,45 @@ impl References {
         }
         false
     }
+}
+
+/// Circles between files with these modules and texts.
+fn circles(files: &[(&str, &str)]) -> Vec<String> {
+    let source = |(module, text): &(&str, &str)| {
+        let path: Vec<_> = module.split('/').map(str::to_owned).collect();
+        let mentions = mentions::of(&syn::parse_file(text).unwrap(), &path);
+        Source { file: format!("{module}.rs"), module: path, text: (*text).to_owned(), mentions }
+    };
+    References::between_files(&files.iter().map(source).collect::<Vec<_>>()).circular()
+}
+
+#[test]
+fn a_circle_of_siblings_is_found() {
+    let found = circles(&[("a", ""), ("a/b", "use super::c::C;"), ("a/c", "use crate::a::b::B;")]);
+    assert_eq!(
+        found,
+        ["a/b refers to a/c (a/b.rs), and back", "a/c refers to a/b (a/c.rs), and back"]
+    );
+}
+
+#[test]
+fn a_circle_through_a_third_file_is_found() {
+    let files = [
+        ("a", ""),
+        ("a/b", "use super::c::C;"),
+        ("a/c", "fn f() -> crate::d::D {}"),
+        ("d", "use crate::a::b::B;"),
+        ("e", "use crate::a::b::B;"),
+    ];
+    let found = circles(&files);
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert!(found[1].starts_with("a/c refers to d ("), "{found:?}");
+}
+
+#[test]
+fn a_file_may_refer_to_those_above_it() {
+    let above = "use super::B; use crate::a::A; use crate::a::b::B;";
+    let found =
+        circles(&[("a", "use self::b::c::C;"), ("a/b", "use self::c::C;"), ("a/b/c", above)]);
+    assert!(found.is_empty(), "{found:?}");
 }
