@@ -71,6 +71,11 @@ impl Unconfined {
     }
 }
 
+/// The spawner has ended, although the supervisor still needs it.
+#[derive(Clone, Copy, Debug, Error)]
+#[error("the spawner is gone")]
+pub struct SpawnerGone;
+
 /// The report of a worker's end, which arrives once.
 pub(super) type End = oneshot::Receiver<Result<Exited, Unconfined>>;
 
@@ -363,7 +368,7 @@ impl From<Failed> for Unconfined {
 
 /// The spawner reports the end of every worker before it ends itself.
 fn spawner_gone(_: RecvError) -> Unconfined {
-    Unconfined::new("continue: the spawner is gone".to_owned())
+    cannot("continue")(SpawnerGone)
 }
 
 /// Maps an error of the supervisor itself to [`Unconfined`].

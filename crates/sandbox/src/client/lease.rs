@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use super::{
     bounds::Bounds,
     consumption::RequestUsage,
-    handle::{End, Endpoints, Unconfined, WorkerHandle},
+    handle::{End, Endpoints, SpawnerGone, Unconfined, WorkerHandle},
     limit_watch::LimitWatch,
     output::Usage,
     unheard::Unheard,
@@ -33,11 +33,6 @@ pub enum NoLease {
     #[error(transparent)]
     Unconfined(#[from] Unconfined),
 }
-
-/// The spawner has ended, although the supervisor still needs it.
-#[derive(Clone, Copy, Debug, Error)]
-#[error("the spawner is gone")]
-pub struct SpawnerGone;
 
 /// An order to be sent, with the receivers of its result.
 #[derive(Debug)]

@@ -14,10 +14,10 @@ use tracing::{error, info, warn};
 use super::{
     bounds::Bounds,
     consumption::Consumption,
-    handle::{Unconfined, WorkerHandle},
+    handle::{SpawnerGone, Unconfined, WorkerHandle},
     health::Health,
     heartbeat,
-    lease::{Lease, LeaseRequest, NoLease, Outgoing, SharedRepository, SpawnerGone},
+    lease::{Lease, LeaseRequest, NoLease, Outgoing, SharedRepository},
     limit_watch::LimitWatch,
     socket::Socket,
     start::Spawner,
