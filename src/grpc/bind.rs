@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use cmp_sandbox::{TRIAL_SOCKET, refuse_descriptors};
+use cmp_sandbox::{TRIAL_PATH, refuse_descriptors};
 use tokio::{net::UnixListener, sync::oneshot, time::timeout};
 use tonic::service::Routes;
 use tracing::warn;
@@ -40,7 +40,7 @@ const DIRECTORY_MODE: u32 = 0o755;
 
 /// Longest path of the directory. The sandbox's trial creates the longest path
 /// in it.
-const MAX_DIRECTORY: usize = MAX_SOCKET_PATH - TRIAL_SOCKET.len();
+const MAX_DIRECTORY: usize = MAX_SOCKET_PATH - TRIAL_PATH;
 
 /// Longest wait for a new socket's first answer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);

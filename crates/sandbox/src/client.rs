@@ -43,6 +43,6 @@ pub use self::{
     run::{Command, NotRun, Ordered},
     start::{Abilities, NotStarted, SPAWNER, Setup, Shortfall, Spawner, SpawnerProcess},
     stderr::OUTPUT_TARGET,
-    trial::{NotProven, TRIAL_SOCKET},
+    trial::{NotProven, TRIAL_PATH},
     unpack::{NotUnpacked, Unpack, Unpacked, Unpacking},
 };

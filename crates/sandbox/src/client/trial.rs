@@ -40,8 +40,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Beginning of the name of the directory with the targets that are files.
 const PREFIX: &str = ".canary-";
 
-/// The longest path that a trial creates, below the directory of sockets.
-pub const TRIAL_SOCKET: &str = "/.canary-0123456/socket";
+/// Name of the target that listens.
+const SOCKET: &str = "socket";
+
+/// Bytes of the longest path that a trial creates, after the directory of sockets.
+pub const TRIAL_PATH: usize = "/0123456/".len() + PREFIX.len() + SOCKET.len();
 
 /// Reasons why the sandbox cannot be trusted.
 #[derive(Debug, Error)]
@@ -138,7 +141,7 @@ impl Victims {
             secret: path("secret"),
             world: of_files("world"),
             open: of_files("open"),
-            socket: path("socket"),
+            socket: path(SOCKET),
             abstract_name: if covers_signals(landlock) {
                 self.abstract_name.clone()
             } else {
@@ -160,7 +163,7 @@ fn fill(directory: &Path) -> io::Result<UnixListener> {
     let open = directory.join("open");
     fs::create_dir(&open)?;
     fs::set_permissions(&open, fs::Permissions::from_mode(0o1777))?;
-    let path = directory.join("socket");
+    let path = directory.join(SOCKET);
     let socket = UnixListener::bind(&path)?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o660))?;
     Ok(socket)
@@ -177,10 +180,17 @@ mod tests {
         let second = Victims::new(directory.path()).unwrap();
         let path = |name| first.directory.path().join(name);
         assert!(path("secret").exists(), "the second removed it");
-        let longest = directory.path().as_os_str().len() + TRIAL_SOCKET.len();
-        assert!(path("socket").exists() && path("socket").as_os_str().len() == longest);
         drop((first, second));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn no_path_of_a_trial_is_longer_than_its_limit_tells() {
+        let parent = tempfile::tempdir().unwrap();
+        let victims = Victims::new(parent.path()).unwrap();
+        let targets = fs::read_dir(victims.directory.path()).unwrap();
+        let lengths = targets.map(|target| target.unwrap().path().as_os_str().len());
+        assert_eq!(lengths.max(), Some(parent.path().as_os_str().len() + TRIAL_PATH));
     }
 
     #[test]
