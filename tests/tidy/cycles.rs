@@ -18,8 +18,9 @@ impl References {
         })
     }
 
-    /// Those between files. A file may refer to those above it, which pass on the names of
-    /// their other parts.
+    /// Those between files that name each other by their own paths. A file may refer to those
+    /// above it. Names that they pass on from other files are not followed: two siblings that
+    /// take each other's names through the file above them are no circle here.
     pub(crate) fn between_files(sources: &[Source]) -> Self {
         let modules: BTreeSet<_> = sources.iter().map(|source| source.module.as_slice()).collect();
         Self::collect(sources, |source, path| {
