@@ -16,7 +16,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{config::PEER_NAME, migrate::Moved, plugin::SOCKET_SUFFIX};
+use crate::{
+    config::{PEER_FILE, PEER_NAME},
+    migrate::Moved,
+    plugin::SOCKET_SUFFIX,
+};
 
 /// Time limit for its start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -77,7 +81,7 @@ impl PeerServer {
         for name in ["config", "sockets", "work"] {
             fs::create_dir(place(name))?;
         }
-        fs::write(place("config/plugin.yaml"), &plugin.before)?;
+        fs::write(place("config").join(PEER_FILE), &plugin.before)?;
         let mut command = Command::new(program);
         command
             .arg("--config-dir-path")
