@@ -17,6 +17,9 @@ use crate::{skip::skip, spawned::all_children, waiting::retry};
 /// All tiers of isolation, the strongest first.
 pub(crate) const TIERS: [&str; 4] = ["namespaces", "uid", "landlock", "none"];
 
+/// A script that prints one manifest.
+pub(crate) const FINE: &str = "echo 'kind: A'";
+
 /// Exit code of `render` if its private supervisor did not start.
 const NO_SUPERVISOR: i32 = 7;
 

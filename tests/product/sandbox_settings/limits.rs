@@ -11,13 +11,11 @@ use rustix::process::geteuid;
 use crate::{
     mounted::InMemory,
     sandbox_settings::{
-        bench::{Bench, tiers},
+        bench::{Bench, FINE, tiers},
         network::has_python,
     },
     skip::skip,
 };
-
-const FINE: &str = "echo 'kind: A'";
 
 #[test]
 fn an_error_names_the_plugins_own_timeout() {

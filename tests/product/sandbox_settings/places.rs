@@ -12,14 +12,12 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     sandbox_settings::{
-        bench::{Bench, tiers},
+        bench::{Bench, FINE, tiers},
         healing::{sleeper, unique},
         read_only::range,
     },
     waiting::eventually,
 };
-
-const FINE: &str = "echo 'kind: A'";
 
 #[test]
 fn a_plugins_requests_wait_for_each_other() {
