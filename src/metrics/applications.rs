@@ -221,7 +221,8 @@ impl Table {
 }
 
 impl Metrics {
-    /// Gives series to this many applications.
+    /// Gives series to this many applications. Call it before plugins are loaded: the series
+    /// of their other applications begin then.
     #[must_use]
     pub fn with_applications(self, most: u32) -> Self {
         self.applications.table().most = most as usize;

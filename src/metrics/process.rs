@@ -1,4 +1,5 @@
-//! Metrics of the supervisor's own process, with the usual names.
+//! The version of this program, and metrics of the supervisor's own process with the
+//! usual names.
 
 use std::{fs, process, time::SystemTime};
 

@@ -1,4 +1,4 @@
-//! Texts about limits of memory, disk and processes that a request exceeded.
+//! The limits that commands and requests exceeded, and texts about them and about kills.
 
 use std::{
     borrow::Cow,
