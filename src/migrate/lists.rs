@@ -25,7 +25,7 @@ impl Lists {
     }
 
     /// True if a container or a volume uses a ConfigMap.
-    pub(super) fn use_config_map(&self, name: &str) -> bool {
+    pub(super) fn uses_config_map(&self, name: &str) -> bool {
         self.all_containers().chain(&self.volumes).any(|part| refers_to_config_map(part, name))
     }
 }

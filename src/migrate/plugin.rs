@@ -94,7 +94,7 @@ impl Plugin {
     /// `ConfigMap`s of definitions that no container and no volume of the result uses.
     pub(super) fn unused_config_maps(all: &[Self], new: &Lists) -> BTreeSet<String> {
         let names = all.iter().filter_map(|plugin| plugin.config_map.clone());
-        names.filter(|name| !new.use_config_map(name)).collect()
+        names.filter(|name| !new.uses_config_map(name)).collect()
     }
 }
 
