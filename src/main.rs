@@ -45,7 +45,7 @@ enum Verb {
     Params(Local),
     /// Show the plugins of a running supervisor
     Status(Status),
-    /// Check the health of a running supervisor, within 1 s
+    /// Check the health of a running supervisor, within 5 s
     Probe(Probe),
     /// Copy this program into a directory, also under the name argocd-cmp-server
     Install(Install),

@@ -8,8 +8,9 @@ use tokio::time::timeout;
 
 use crate::{config::Probe, http_client::get};
 
-/// Time limit for the whole probe; the kubelet's default is the same.
-const TIMEOUT: Duration = Duration::from_secs(1);
+/// Time limit for the whole probe. A busy node may need seconds, and the kubelet's default
+/// of 1 s would end all requests.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Characters of an answer that the error shows.
 const MAX_SHOWN: usize = 200;

@@ -38,6 +38,9 @@ pub(super) const PROGRAM_DIR: &str = "/var/run/cmp";
 /// Port of metrics and health.
 const PORT: u16 = 9180;
 
+/// Time limit of probes. Kubernetes' default of 1 s is too short for a busy node.
+const PROBE_SECONDS: u32 = 5;
+
 /// UID of Argo CD's repo-server.
 const REPO_SERVER: u64 = 999;
 
@@ -101,19 +104,21 @@ pub(super) struct Blueprint<'i> {
 impl Blueprint<'_> {
     /// The sidecar.
     pub(super) fn container(&self) -> Value {
-        let http = |path: &str| json!({"httpGet": {"path": path, "port": PORT}});
+        let http = |path: &str, period: u32| {
+            json!({"httpGet": {"path": path, "port": PORT}, "periodSeconds": period,
+                "timeoutSeconds": PROBE_SECONDS})
+        };
         let mut container = json!({
             "name": NAME,
             "command": [format!("{PROGRAM_DIR}/cmp-supervisor")],
             "args": self.arguments(),
             "ports": [{"name": "cmp-metrics", "containerPort": PORT}],
-            "startupProbe": http("/readyz"),
-            "livenessProbe": http("/livez"),
+            "startupProbe": http("/readyz", 1),
+            "livenessProbe": http("/livez", 30),
             "securityContext": self.security(),
             "resources": self.resources.container,
             "volumeMounts": self.volume_mounts(),
         });
-        set(&mut container, &["startupProbe", "periodSeconds"], json!(1));
         set(&mut container, &["startupProbe", "failureThreshold"], json!(60));
         if self.shape.kind == SidecarKind::Native {
             set(&mut container, &["restartPolicy"], json!("Always"));

@@ -19,7 +19,7 @@ use crate::{
 /// Time from one call of a kind to the next.
 const PACE: Duration = Duration::from_millis(100);
 
-/// Time limit of a probe. The kubelet's is 1 s; this one lets figures show more.
+/// Time limit of a probe. The kubelet's is 5 s; this one lets figures show more.
 const PROBE: Duration = Duration::from_mins(1);
 
 /// Plugins of the victim: one is discovered by names, the other by a command.

@@ -108,10 +108,20 @@ fn every_file_is_valid_and_fits_the_program() {
             {
                 found += usize::from(part.get("args").is_some_and(Value::is_array));
                 assert_fits(part, &document, &place);
+                assert_patient(part, &place);
             }
         }
     }
     assert!(found >= 6, "only {found} sidecars");
+}
+
+/// Asserts that a busy node does not end all requests: Kubernetes' default of 1 s is too
+/// short for it.
+#[track_caller]
+fn assert_patient(sidecar: &Value, place: &str) {
+    let probes = ["startupProbe", "livenessProbe"].map(|name| &sidecar[name]);
+    let seconds = probes.map(|probe| (!probe.is_null()).then_some(&probe["timeoutSeconds"]));
+    assert!(seconds.into_iter().flatten().all(|seconds| seconds == 5), "{place}: {seconds:?}");
 }
 
 /// Asserts that the work volume beside a sidecar fits the memory of its requests.

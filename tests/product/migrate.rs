@@ -16,7 +16,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use self::result::{fixture, migrated, of, output, program, refused};
-use crate::documents::documents;
+use crate::{documents::documents, manifests::deploy};
 
 #[test]
 fn wrong_arguments_would_be_noticed() {
@@ -34,6 +34,16 @@ fn every_result_is_valid_for_every_choice() {
         ] {
             of(&format!("{name}.yaml"), choice).assert_valid();
         }
+    }
+}
+
+#[test]
+fn the_probes_are_those_of_our_manifests() {
+    let ours = deploy().join("kustomize/components/sidecar/sidecar.yaml");
+    let ours = documents(&fs::read(ours).unwrap());
+    let result = of("deployment.yaml", &[]);
+    for probe in ["startupProbe", "livenessProbe"] {
+        assert_eq!(result.sidecar()[probe], ours[0][0]["value"][probe]);
     }
 }
 

@@ -43,7 +43,7 @@ const CONTAINER: &str = "name image command args env restartPolicy ports startup
 const SECURITY: &str = "runAsUser runAsGroup runAsNonRoot allowPrivilegeEscalation \
                         readOnlyRootFilesystem capabilities seccompProfile appArmorProfile";
 
-const PROBE: &str = "httpGet periodSeconds failureThreshold";
+const PROBE: &str = "httpGet periodSeconds timeoutSeconds failureThreshold";
 
 /// Keys that no type has, each with its path.
 pub(super) fn unknown_keys(document: &Value) -> Vec<String> {

@@ -176,6 +176,8 @@ pub(crate) fn manifest() -> Value {
         .expect("a container and two volumes")
         .map(|patch| patch["value"].clone());
     sidecar["image"] = node::TAG.into();
+    // A third of the time: enough misses to restart the container fit into a scenario.
+    sidecar["livenessProbe"]["periodSeconds"] = 10.into();
     let waiting = json!({"name": "repo-server", "image": node::PAUSE_TAG});
     let sockets = json!({"name": "plugins", "emptyDir": {}});
     let mut pod = json!({
