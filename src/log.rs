@@ -4,6 +4,7 @@
 //! fields of the event and of its call, sorted.
 
 mod fields;
+mod last_words;
 mod panics;
 mod queue;
 
@@ -30,6 +31,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
+pub use self::last_words::leave;
 use self::{
     fields::LogFields,
     queue::{Author, MAX_WAITING, Queue},

@@ -133,7 +133,7 @@ fn main() -> ExitCode {
     if Peer::is_meant(is_subcommand) {
         return serve_as_peer();
     }
-    let cli = Cli::try_parse().unwrap_or_else(|error| with_variable(error).exit());
+    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(error));
     match cli.verb {
         Verb::Serve(config) => match serve(&config) {
             Ok(()) => ExitCode::SUCCESS,
@@ -184,6 +184,20 @@ fn main() -> ExitCode {
         Verb::Man => manual().map_or_else(|error| fail(&error, INTERNAL), |text| print(&text)),
         Verb::Version => print(concat!("cmp-supervisor ", env!("CARGO_PKG_VERSION"), "\n")),
     }
+}
+
+/// Ends a program with wrong arguments. Those of a server are often a manifest for another
+/// version.
+fn refuse(error: clap::Error) -> ! {
+    let error = with_variable(error);
+    // One that another subcommand starts is not what its container runs.
+    let is_server = |mut given: env::ArgsOs| {
+        given.nth(1).is_some_and(|verb| verb == "serve") && given.all(|word| word != "--events")
+    };
+    if error.use_stderr() && is_server(env::args_os()) {
+        log::leave(&error.to_string());
+    }
+    error.exit()
 }
 
 /// True for the names of subcommands, `help` included.
@@ -251,8 +265,11 @@ fn serve_as_peer() -> ExitCode {
         }
         Ok((Err(error), config)) => end(&config, &error, PEER_FATAL),
         Err(NotPeer::Shown(text)) => text.exit(),
-        Err(error @ (NotPeer::Usage(_) | NotPeer::Format(_))) => fail(&error, PEER_USAGE),
-        Err(error @ NotPeer::Level(_)) => fail(&error, PEER_FATAL),
+        Err(error) => {
+            log::leave(&error.to_string());
+            let is_usage = matches!(error, NotPeer::Usage(_) | NotPeer::Format(_));
+            fail(&error, if is_usage { PEER_USAGE } else { PEER_FATAL })
+        }
     }
 }
 
@@ -293,9 +310,10 @@ fn check_health(config: &Probe) -> ExitCode {
     }
 }
 
-/// Ends the server. The reason is the last line of its log.
+/// Ends the server. The reason is the last line of its log, and in the status of its Pod.
 fn end(config: &Serve, error: &NotServing, code: u8) -> ExitCode {
     log::fatal(config.log_format(), error);
+    log::leave(&error.to_string());
     ExitCode::from(code)
 }
 
