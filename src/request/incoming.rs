@@ -99,6 +99,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
             preserve_file_mode: context.plugin.preserve_file_mode,
             include: context.plugin.include.clone(),
             application: self.header.directory.clone(),
+            root: self.header.root(),
             is_decompressed: matches!(way, Way::Kept(_)),
             is_shared: matches!(repository, Repository::New(_)),
             last_part: last_part.clone(),
@@ -132,7 +133,8 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
                 Ok((files, Unseen::default()))
             }
             Way::Kept(archive) => {
-                let selection = Selection::read(&context.plugin.include, &self.header.directory);
+                let (directory, root) = (&self.header.directory, self.header.root());
+                let selection = Selection::read(&context.plugin.include, directory, &root);
                 let deadline = context.deadline;
                 let writing = async {
                     let selection = selection.map_err(|e| ReceiveError::Archive(e.to_string()))?;

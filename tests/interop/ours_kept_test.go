@@ -28,6 +28,9 @@ generate:
   args: ['cd ..; printf "{\"files\":\"%s\"}" "$(find . -type f -exec cat {} + | sha256sum)$(find . | LC_ALL=C sort | tr "\n" " ")"; for f in $(find . -type f); do echo changed > $f; chmod 777 $f; done; rm -rf app; mkdir added']
 `}
 
+// monorepo is part with a pattern of the repository above the directory `team`.
+var monorepo = plugin.Definition{Name: "monorepo", Spec: strings.Replace(part.Spec, "/shared/", "/team/shared/", 1)}
+
 // sharing is summing with a repository that requests share. It tries to change it.
 var sharing = plugin.Definition{Name: "sharing", Spec: strings.Replace(summing.Spec,
 	"    printf", "    (chmod -R 777 .; for f in $(find . -type f); do echo changed > $f; rm -f $f; done; touch added) 2>/dev/null\n    printf", 1) +
@@ -124,17 +127,9 @@ func TestOursKeptArchivesAreTheSameForAll(t *testing.T) {
 	packed.Metadata.GetMetadata().AppRelPath = "."
 	first := sumOf(files)
 	sent := packed.Messages()
-	inApp := append([]client.Message{client.Metadata("app", packed.Metadata.GetMetadata().GetChecksum())}, packed.Chunks...)
-	inApp[0].GetMetadata().Size_ = int64(packed.Size)
+	inApp := inApp(packed)
 	seen := answers(t, sliced, inApp)
-	for _, expected := range []string{"./app/noise", "./shared/common.yaml"} {
-		if !strings.Contains(seen, expected) {
-			t.Fatalf("expected %s, got %s", expected, seen)
-		}
-	}
-	if strings.Contains(seen, "other") {
-		t.Fatalf("expected a part of the files, got %s", seen)
-	}
+	isPart(t, seen)
 	// The second call makes the kept archive; the later ones use it, and see nothing of
 	// the changes that the earlier ones made to their files.
 	for range 5 {
@@ -146,6 +141,40 @@ func TestOursKeptArchivesAreTheSameForAll(t *testing.T) {
 		}
 	}
 	isKept(t, s)
+}
+
+// With an annotation of the application, Argo CD sends a directory of the repository.
+func TestOursPatternsOfTheRepositoryHoldInADirectoryOfIt(t *testing.T) {
+	needsOurs(t)
+	_, packed := repeated(t, "text: 1")
+	s := ours(t, monorepo)
+	c := s.dial(t, monorepo)
+	inTeam := inApp(packed)
+	inTeam[0].GetMetadata().Env = []*plugins.EnvEntry{{Name: "ARGOCD_APP_SOURCE_PATH", Value: "team/app"}}
+	for range 3 {
+		isPart(t, answers(t, c, inTeam))
+	}
+	isKept(t, s)
+}
+
+// inApp is a request for the directory `app` of a packed repository.
+func inApp(packed client.Packed) []client.Message {
+	metadata := client.Metadata("app", packed.Metadata.GetMetadata().GetChecksum())
+	metadata.GetMetadata().Size_ = int64(packed.Size)
+	return append([]client.Message{metadata}, packed.Chunks...)
+}
+
+// isPart checks which files of repeated a plugin saw.
+func isPart(t *testing.T, seen string) {
+	t.Helper()
+	for _, expected := range []string{"./app/noise", "./shared/common.yaml"} {
+		if !strings.Contains(seen, expected) {
+			t.Fatalf("expected %s, got %s", expected, seen)
+		}
+	}
+	if strings.Contains(seen, "other") {
+		t.Fatalf("expected a part of the files, got %s", seen)
+	}
 }
 
 func TestOursKeptArchivesCannotBePoisoned(t *testing.T) {

@@ -14,7 +14,8 @@ const MAX_PARTS: usize = 63;
 const RESERVED: [u8; 6] = *b"[]{}\\\0";
 
 /// A pattern of paths, relative to an application, or to the repository if it
-/// begins with `/`. It stands for what it matches and for everything below.
+/// begins with `/`, even if an archive holds only a directory of the repository. It
+/// stands for what it matches and for everything below.
 ///
 /// `*` stands for any text in one component, `?` for one character, and `**` for any
 /// number of components.
@@ -60,6 +61,9 @@ pub struct Selection {
 struct Rule {
     directory: Vec<Box<[u8]>>,
     parts: Vec<Part>,
+    /// The states in this directory. There are more than one if the pattern begins
+    /// above the archive.
+    begin: u64,
 }
 
 /// The relation of a path to a [`Selection`].
@@ -99,14 +103,20 @@ impl PathPattern {
 }
 
 impl Selection {
-    /// Reads the patterns of a plugin for an application's directory. One outside the
-    /// repository selects everything: it is refused later, or found from the
-    /// repository's root by discovery.
-    pub fn read(patterns: &[String], directory: &[u8]) -> Result<Self, InvalidPathPattern> {
+    /// Reads the patterns of a plugin for an application's directory in an archive,
+    /// whose root is the directory `root` of the repository. An application outside the
+    /// archive selects everything: it is refused later, or found from the archive's root
+    /// by discovery.
+    pub fn read(
+        patterns: &[String],
+        directory: &[u8],
+        root: &[u8],
+    ) -> Result<Self, InvalidPathPattern> {
         let patterns = patterns.iter().map(|text| PathPattern::new(text));
         let patterns = patterns.collect::<Result<Vec<_>, _>>()?;
         let directory = EntryPath::new(directory);
-        let below = |path: EntryPath| Self::new(path.as_path().as_os_str().as_bytes(), patterns);
+        let below =
+            |path: EntryPath| Self::new(path.as_path().as_os_str().as_bytes(), root, patterns);
         Ok(directory.map(below).unwrap_or_default())
     }
 
@@ -128,18 +138,29 @@ impl Selection {
     }
 
     /// The entries that one of these patterns selects. `directory` is that of the
-    /// application: clean, and relative to the repository.
+    /// application, relative to the archive, and `root` that of the archive, relative to
+    /// the repository. Both are clean.
     #[must_use]
-    pub fn new(directory: &[u8], patterns: impl IntoIterator<Item = PathPattern>) -> Self {
+    pub fn new(
+        directory: &[u8],
+        root: &[u8],
+        patterns: impl IntoIterator<Item = PathPattern>,
+    ) -> Self {
         let components: Vec<Box<[u8]>> = path::components(directory).map(Into::into).collect();
         let rule = |PathPattern { is_rooted, parts }| {
-            let directory = if is_rooted { Vec::new() } else { components.clone() };
-            Rule { directory, parts }
+            let mut rule = Rule { directory: Vec::new(), parts, begin: 0 };
+            rule.begin = rule.with_skipped(1);
+            if is_rooted {
+                rule.begin = rule.along(path::components(root));
+            } else {
+                rule.directory.clone_from(&components);
+            }
+            rule
         };
         Self { rules: patterns.into_iter().map(rule).collect() }
     }
 
-    /// Decides about a path: clean, and relative to the repository.
+    /// Decides about a path: clean, and relative to the archive.
     #[must_use]
     pub fn decide(&self, path: &[u8]) -> Selected {
         let decide = |rule: &Rule| rule.decide(path::components(path));
@@ -157,18 +178,28 @@ impl Rule {
                 Some(_) => return Selected::No,
             }
         }
-        let end = 1 << self.parts.len();
-        let mut states = self.with_skipped(1);
+        match self.along(path) {
+            0 => Selected::No,
+            states if states & self.end() == 0 => Selected::Above,
+            _ => Selected::Yes,
+        }
+    }
+
+    /// The states after a path. They stay those of a match, which covers everything below.
+    fn along<'p>(&self, path: impl Iterator<Item = &'p [u8]>) -> u64 {
+        let mut states = self.begin;
         for component in path {
-            if states & end != 0 {
-                return Selected::Yes;
+            if states == 0 || states & self.end() != 0 {
+                break;
             }
             states = self.with_skipped(self.after(states, component));
-            if states == 0 {
-                return Selected::No;
-            }
         }
-        if states & end == 0 { Selected::Above } else { Selected::Yes }
+        states
+    }
+
+    /// The state in which the whole pattern has matched.
+    fn end(&self) -> u64 {
+        1 << self.parts.len()
     }
 
     /// The states after a component. Bit n is set if the first n parts can match
@@ -242,7 +273,7 @@ mod tests {
 
     fn selection(directory: &str, patterns: &[&str]) -> Selection {
         let patterns = patterns.iter().map(|text| PathPattern::new(text).unwrap());
-        Selection::new(directory.as_bytes(), patterns)
+        Selection::new(directory.as_bytes(), b"", patterns)
     }
 
     #[track_caller]
@@ -274,6 +305,21 @@ mod tests {
         assert_decides(&selection, Selected::Yes, &selected);
         assert_decides(&selection, Selected::Above, &["a", "a/b", "x", "x/y", "x/1"]);
         assert_decides(&selection, Selected::No, &["values.yaml", "b", "y/z"]);
+    }
+
+    #[test]
+    fn patterns_of_the_repository_hold_in_an_archive_of_a_part() {
+        let patterns = ["values", "/team/common", "/*/x", "/**/team/y", "/z"];
+        let patterns = patterns.map(|text| PathPattern::new(text).unwrap());
+        let selection = Selection::new(b"app", b"team", patterns);
+        let selected = ["app/values", "common", "common/a", "x", "y", "a/team/y"];
+        assert_decides(&selection, Selected::Yes, &selected);
+        assert_decides(&selection, Selected::Above, &["", "app", "a", "a/team"]);
+        assert_decides(&selection, Selected::Above, &["team/common", "z"]);
+        let above = [PathPattern::new("/team").unwrap()];
+        assert_decides(&Selection::new(b"b", b"team/a", above), Selected::Yes, &["", "c/d"]);
+        let other = [PathPattern::new("/others/a").unwrap()];
+        assert_decides(&Selection::new(b"a", b"team", other), Selected::No, &["", "a", "b"]);
     }
 
     #[test]

@@ -292,7 +292,7 @@ proptest! {
             }
         }
         let tar = builder.into_inner().unwrap();
-        let selection = Selection::read(&[pattern], b"a").unwrap();
+        let selection = Selection::read(&[pattern], b"a", b"").unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let (archive, needed) = runtime.block_on(async {
             let (shelf, packed) = (shelf(64 * MIB), Bytes::from(pack(&tar)));

@@ -30,8 +30,11 @@ pub struct Unpack {
     /// Patterns of the entries to unpack, as in [`cmp_archive::PathPattern`]; none
     /// for all.
     pub include: Vec<String>,
-    /// The application's directory, which patterns are relative to.
+    /// The application's directory in the archive, which patterns are relative to.
     pub application: Bytes,
+    /// The archive's root in the repository, which patterns that begin with `/` are
+    /// relative to.
+    pub root: Bytes,
     /// The caller has decompressed the archive. Never so because an archive says it.
     pub is_decompressed: bool,
     /// Other leases may read the files, once the lease is [shared](Lease::share).
@@ -44,12 +47,12 @@ impl Unpack {
     /// Unpacks everything, without its permissions.
     #[must_use]
     pub fn all(limits: UnpackLimits) -> Self {
-        let (include, application) = (Vec::new(), Bytes::new());
         Self {
             limits,
             preserve_file_mode: false,
-            include,
-            application,
+            include: Vec::new(),
+            application: Bytes::new(),
+            root: Bytes::new(),
             is_decompressed: false,
             is_shared: false,
             last_part: None,
@@ -121,6 +124,7 @@ impl From<Unpack> for UnpackTask {
             max_entries: unpack.limits.files,
             include: unpack.include,
             application: unpack.application,
+            root: unpack.root,
             is_decompressed: unpack.is_decompressed,
             is_shared: unpack.is_shared,
             is_volume: unpack.limits.is_volume,

@@ -128,9 +128,12 @@ pub(crate) struct UnpackTask {
     /// Patterns of the entries to unpack; none for all.
     #[prost(string, repeated, tag = "4")]
     pub(crate) include: Vec<String>,
-    /// The application's directory, which patterns are relative to.
+    /// The application's directory in the archive, which patterns are relative to.
     #[prost(bytes = "bytes", tag = "5")]
     pub(crate) application: Bytes,
+    /// The archive's root in the repository, for patterns that begin with `/`.
+    #[prost(bytes = "bytes", tag = "10")]
+    pub(crate) root: Bytes,
     /// The supervisor has decompressed the archive.
     #[prost(bool, tag = "6")]
     pub(crate) is_decompressed: bool,

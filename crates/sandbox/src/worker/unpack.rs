@@ -136,7 +136,7 @@ impl<'w> Unpacker<'w> {
             files: task.max_entries,
             is_volume: task.is_volume,
         };
-        let selection = Selection::read(&task.include, &task.application);
+        let selection = Selection::read(&task.include, &task.application, &task.root);
         let selection = selection.map_err(|error| JobError::Refused(error.to_string()))?;
         Ok(Self {
             tree,
