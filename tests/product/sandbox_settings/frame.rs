@@ -1,8 +1,11 @@
 //! The part that the roots of requests in `namespaces` have in common.
 
-use std::fs;
+use std::{fs, process::Command};
 
-use crate::sandbox_settings::bench::{Bench, tiers};
+use crate::{
+    sandbox_settings::bench::{Bench, tiers},
+    skip::skip,
+};
 
 /// Prints the file system of the root, and whether the request can change it.
 const SCRIPT: &str = "echo 'kind: A'; echo \"root: '$(stat -c %d /)'\"; \
@@ -33,4 +36,22 @@ fn requests_have_a_frame_in_common_that_nobody_can_change() {
     for plugin in ["tried", "caching", "reading"] {
         assert_eq!(bench.ask(plugin, &[]).code, Some(0), "{plugin}: {}", server.log());
     }
+}
+
+/// Only then are roots exchanged by `pivot_root(2)`, which profiles of runtimes deny.
+#[test]
+fn roots_are_made_without_the_capability_of_chroot() {
+    let has_setpriv = Command::new("setpriv").arg("--version").output().is_ok();
+    if !tiers().contains(&"namespaces") || !has_setpriv {
+        return skip("needs setpriv, and root with SYS_ADMIN");
+    }
+    let bench = Bench::new("", "true");
+    let hidden = bench.path("plugins");
+    bench.add("tried", "", &format!("test ! -e {} || exit 9; {SCRIPT}", hidden.display()));
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set=-sys_chroot", "--inh-caps=-sys_chroot"]);
+    command.arg(env!("CARGO_BIN_EXE_cmp-supervisor")).arg("serve");
+    let _server = bench.start(command, "namespaces", &[]);
+    let options = bench.ask("tried", &[]).value("options");
+    assert!(options.split(',').any(|option| option == "ro"), "{options}");
 }
