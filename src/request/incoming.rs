@@ -19,7 +19,7 @@ use super::{
     receive_error::{BrokenStream, ReceiveError},
     received::Received,
 };
-use crate::volume::WorkVolume;
+use crate::{plugin::PluginDefinition, volume::WorkVolume};
 
 /// The source of an archive's chunks.
 pub trait ChunkStream: Send {
@@ -99,7 +99,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
             preserve_file_mode: context.plugin.preserve_file_mode,
             include: context.plugin.include.clone(),
             application: self.header.directory.clone(),
-            root: self.header.root(),
+            root: self.root(&context.plugin),
             is_decompressed: matches!(way, Way::Kept(_)),
             is_shared: matches!(repository, Repository::New(_)),
             last_part: last_part.clone(),
@@ -111,6 +111,11 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         files.unpacking.complete();
         let arrival = Arrival { unseen, killed, volume: volume.clone() };
         Ok(Received::new(self.header, Checkout { arrival: Some(arrival), last_part, ..checkout }))
+    }
+
+    /// The archive's root in the repository, which only patterns need.
+    fn root(&self, plugin: &PluginDefinition) -> Bytes {
+        if plugin.include.is_empty() { Bytes::new() } else { self.header.root() }
     }
 
     /// Passes the files on in one of the ways, those of a kept archive while the request
@@ -133,7 +138,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
                 Ok((files, Unseen::default()))
             }
             Way::Kept(archive) => {
-                let (directory, root) = (&self.header.directory, self.header.root());
+                let (directory, root) = (&self.header.directory, self.root(&context.plugin));
                 let selection = Selection::read(&context.plugin.include, directory, &root);
                 let deadline = context.deadline;
                 let writing = async {
