@@ -105,7 +105,7 @@ fn install(program: &[sock_filter]) -> Result<(), NotInstalled> {
 
 /// The filter of a tier, in two parts. The kernel compiles each anew for every process that
 /// installs it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Filter {
     /// For the spawner, whose children inherit it.
     common: Option<BpfProgram>,

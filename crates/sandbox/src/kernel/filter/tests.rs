@@ -3,8 +3,8 @@ use super::{assemble::tests::run, *};
 const ALLOWED: u32 = 0x7fff_0000;
 const ROOT_USER: Spawner = Spawner { starts_in_cgroups: false, is_root: true };
 
-/// The result of a call in a process that has installed these programs. Each allows it, or all
-/// that refuse it do so with the same error.
+/// The result of a call in a process that has installed these programs. As in the kernel, the
+/// strictest decides, which has the least number.
 fn result(programs: &[&Option<BpfProgram>], call: u32, arguments: [u32; 6]) -> u32 {
     let results = programs.iter().filter_map(|program| program.as_deref());
     let results = results.map(|program| run(program, call, arguments, ARCHITECTURE));
