@@ -18,7 +18,7 @@ pub(super) fn count(metrics: &PluginMetrics, application: Option<&str>, progress
         application: application.map(Into::into),
         cost: Cost { cpu: Duration::ZERO, peak_memory: progress.peak_memory },
     };
-    for (_, usage) in &progress.usage {
+    for usage in &progress.usage {
         spent.add(*usage);
     }
     match progress.unheard.take() {

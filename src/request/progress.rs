@@ -51,7 +51,7 @@ pub struct Progress {
     /// The reason of discovery for its answer.
     pub reason: Option<String>,
     /// Resources used by each command.
-    pub usage: Vec<(Phase, Usage)>,
+    pub usage: Vec<Usage>,
     /// The further usage of a command that did not end by itself, told when nothing is left of
     /// the request.
     pub unheard: Option<oneshot::Receiver<Usage>>,

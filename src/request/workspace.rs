@@ -258,7 +258,7 @@ impl Workspace {
             evidence.command(phase, &output.stdout, output.stderr.to_string());
             evidence.bounded(bounds, max_output);
         }
-        progress.usage.extend(output.usage.map(|usage| (phase, usage)));
+        progress.usage.extend(output.usage);
         if output.termination.is_own() {
             progress.unheard = None;
         }
