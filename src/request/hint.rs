@@ -4,6 +4,7 @@
 mod advice;
 mod denial;
 mod java;
+mod killed;
 mod limit;
 mod mode;
 mod node;
@@ -24,10 +25,10 @@ pub use self::{
     reach::Reach,
 };
 pub(super) use self::{
+    killed::unpacking,
     limit::{exceeded, reached},
     space::no_space,
 };
-use super::excess;
 use crate::{
     container::{NoKill, OomKill},
     plugin::PluginDefinition,
@@ -240,9 +241,9 @@ impl Facts<'_> {
                 FILE_SIZE.raise(limits.file_size.is_some())
             )),
             (SIGKILL, ..) if let Some(OomKill { limit }) = self.oom => {
-                Some(excess::out_of_memory(limit, BELOW))
+                Some(killed::out_of_memory(limit, BELOW))
             }
-            (SIGKILL, ..) => Some(excess::killed_from_outside(self.no_kill).to_owned()),
+            (SIGKILL, ..) => Some(killed::from_outside(self.no_kill).to_owned()),
             _ => None,
         }
     }

@@ -6,10 +6,7 @@ use cmp_sandbox::Unconfined;
 use thiserror::Error;
 
 use super::{
-    checksum::WrongChecksum,
-    deadline::DeadlinePassed,
-    excess::{self, Excess},
-    index::NotIndexed,
+    checksum::WrongChecksum, deadline::DeadlinePassed, excess::Excess, hint, index::NotIndexed,
 };
 use crate::{
     container::OomKill,
@@ -77,7 +74,7 @@ pub enum ReceiveError {
     /// The process that unpacks the archive was killed.
     #[error(
         "error decompressing tgz file: the process that unpacks the archive was killed: {}",
-        excess::unpacking(excess.as_deref(), oom.as_ref())
+        hint::unpacking(excess.as_deref(), oom.as_ref())
     )]
     Killed {
         /// The limit that the request exceeded.

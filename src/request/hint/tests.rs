@@ -291,9 +291,9 @@ fn a_refused_process_names_the_limits_of_the_request_and_of_the_container() {
 fn a_kill_from_outside_names_the_memory_only_if_it_may_be_the_cause() {
     let text = hint("{}", signal(SIGKILL), "");
     assert!(text.contains("look for `kill -9`") && !text.contains("raise"), "{text}");
-    let limited = excess::killed_from_outside(NoKill::Limited);
+    let limited = killed::from_outside(NoKill::Limited);
     assert!(limited.ends_with("raise the container's limit"), "{limited}");
-    let unlimited = excess::killed_from_outside(NoKill::Unlimited);
+    let unlimited = killed::from_outside(NoKill::Unlimited);
     assert!(unlimited.contains("no limit of its own: set one"), "{unlimited}");
     assert!(unlimited.contains("or a script says `kill -9`"), "{unlimited}");
 }
