@@ -1,7 +1,7 @@
 //! The spawner's children: their purposes, messages and ends.
 
 use std::{
-    os::fd::BorrowedFd,
+    os::fd::{BorrowedFd, OwnedFd},
     time::{Duration, Instant},
 };
 
@@ -13,7 +13,7 @@ use nix::{
     unistd::Pid,
 };
 
-use super::{Leases, measure::RunningMeter};
+use super::Leases;
 use crate::{
     kernel::fork::Reaped,
     spawner::{
@@ -58,6 +58,15 @@ pub(super) enum ChildRole {
     Demoter {
         slot: usize,
     },
+}
+
+/// A meter that is running, and the pipe of its result.
+#[derive(Debug)]
+pub(super) struct RunningMeter {
+    pub(super) slot: usize,
+    pub(super) lease: u64,
+    pub(super) began: Instant,
+    pub(super) result: OwnedFd,
 }
 
 /// Number of ended orphans since the start.

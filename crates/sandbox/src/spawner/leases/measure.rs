@@ -5,13 +5,13 @@
 
 use std::{
     io::pipe,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::AsFd,
     time::{Instant, SystemTime},
 };
 
 use nix::unistd::Pid;
 
-use super::{ChildRole, Leases};
+use super::{ChildRole, Leases, children::RunningMeter};
 use crate::{
     kernel::{fork::Reaped, no_process},
     spawner::{
@@ -29,15 +29,6 @@ use crate::{
         usage::{MAX_REPORTED, UsageReport},
     },
 };
-
-/// A meter that is running, and the pipe of its result.
-#[derive(Debug)]
-pub(super) struct RunningMeter {
-    slot: usize,
-    lease: u64,
-    began: Instant,
-    result: OwnedFd,
-}
 
 impl Leases {
     /// Measures a lease's usage regularly until the lease ends.
