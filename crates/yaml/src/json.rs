@@ -14,16 +14,18 @@ mod mapping;
 mod merge;
 mod patch;
 mod size;
+mod slot;
 mod text;
 
 use std::collections::HashMap;
 
 use self::{
-    alias::{Anchor, Collection, NodeCount},
+    alias::{Anchor, NodeCount},
     entry::Entry,
-    frame::{Frame, Slot},
+    frame::{Collection, Frame},
     merge::{MergeList, MergeSource},
     patch::Patch,
+    slot::Slot,
 };
 use super::{
     error::Error,

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use super::{Error, Event, Offset, Parser, Patch, Place, Slot, Value, Writer, merge::MergeSource};
+use super::{
+    Collection, Error, Event, Offset, Parser, Patch, Place, Slot, Value, Writer, merge::MergeSource,
+};
 use crate::error::shown;
 
 /// Up to this many nodes from aliases are always allowed. This and the next
@@ -63,18 +65,6 @@ enum Target {
         end: Offset,
     },
     Collection(Collection),
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Collection {
-    pub(super) start: Offset,
-    pub(super) end: Offset,
-    pub(super) patch: Option<usize>,
-    /// Upper bound of its final text, in bytes.
-    pub(super) size: usize,
-    pub(super) height: usize,
-    /// Nodes in the collection, itself included.
-    pub(super) nodes: u32,
 }
 
 impl Writer {

@@ -1,19 +1,6 @@
-//! Sequences and mappings that are not complete yet.
+//! Sequences and mappings, complete or not.
 
-use super::{Collection, MergeList, Offset, Place, Writer};
-
-/// The role of a node in its parent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Slot {
-    Root,
-    Item,
-    Key,
-    Value,
-    /// The value of the key `<<`.
-    Merge,
-    /// An item of the sequence that is the value of `<<`.
-    MergeItem,
-}
+use super::{MergeList, Offset, Place, Slot, Writer};
 
 /// A sequence or mapping that is not complete yet.
 #[derive(Debug)]
@@ -44,6 +31,19 @@ pub(super) struct Frame {
     pub(super) merge_list: Option<MergeList>,
     /// Index of the entry whose key is the float 0.
     pub(super) float_zero: Option<usize>,
+}
+
+/// A sequence or mapping that is complete.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Collection {
+    pub(super) start: Offset,
+    pub(super) end: Offset,
+    pub(super) patch: Option<usize>,
+    /// Upper bound of its final text, in bytes.
+    pub(super) size: usize,
+    pub(super) height: usize,
+    /// Nodes in the collection, itself included.
+    pub(super) nodes: u32,
 }
 
 impl Writer {
