@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{NotPrivate, report::Report};
+use super::report::Report;
 use crate::{
     event::Event,
     loader::{Exclusion, Ignored, Snapshot, Source},
@@ -21,24 +21,23 @@ pub(super) struct Copies {
     pub(super) directory: PathBuf,
     /// Definitions that cannot be served, each with the reason.
     pub(super) left_out: Vec<String>,
-    /// Files beside the definitions, which commands may read where they are.
-    pub(super) scripts: Vec<PathBuf>,
+    /// Names of files beside the definitions, which commands may read where they are.
+    pub(super) scripts: Vec<String>,
     /// Names of the plugins.
     pub(super) plugins: Vec<PluginName>,
 }
 
 impl Copies {
-    /// Copies the definitions in `from` to a directory in `to`. If a plugin is named, only
-    /// files that define it are copied and reported.
+    /// Writes the definitions to a directory in `to`. If a plugin is named, only files that
+    /// define it are copied and reported.
     pub(super) fn make(
-        from: &Path,
+        mut snapshot: Snapshot,
         to: &Path,
         named: Option<&str>,
         report: &mut Report,
-    ) -> Result<Self, NotPrivate> {
-        let mut snapshot = Snapshot::read(from)?;
+    ) -> io::Result<Self> {
         let is_script = |entry: &&Ignored| entry.reason == Exclusion::Extension;
-        let scripts = snapshot.ignored.iter().filter(is_script).map(|entry| from.join(&entry.name));
+        let scripts = snapshot.ignored.iter().filter(is_script).map(|entry| entry.name.clone());
         let scripts = scripts.collect();
         let is_wanted = |name: &PluginName| named == Some(name.as_str());
         let defines = |source: &Source| defined(source).iter().any(is_wanted);

@@ -23,7 +23,7 @@ use super::{copies::Copies, report::Report};
 use crate::{
     config::Application,
     event::{Event, Events},
-    loader::NoSnapshot,
+    loader::{NoSnapshot, Snapshot},
     plugin::{MAX_SOCKET_PATH, PluginName},
 };
 
@@ -130,8 +130,9 @@ impl Setup<'_> {
             .args(["--http", "off", "--admin-http", "off"])
             .args(["--max-requests", "2", "--isolation", isolation.as_str()])
             .args(["--request-cgroups", "off", "--keep-failed", "0"]);
+        let plugins = self.options.plugins_dir();
         for script in &copies.scripts {
-            command.arg("--read").arg(script);
+            command.arg("--read").arg(plugins.join(script));
         }
         if self.observation == Observation::On {
             let timeout = format!("{}ms", self.options.timeout.0.as_millis());
@@ -150,8 +151,8 @@ impl Private {
         let directory = TempDir::with_prefix(PREFIX).map_err(NotPrivate::Temporary)?;
         // The UIDs of requests must be able to enter it.
         fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
-        let plugins = setup.options.plugins_dir();
-        let copies = Copies::make(&plugins, directory.path(), setup.plugin, report)?;
+        let snapshot = Snapshot::read(&setup.options.plugins_dir())?;
+        let copies = Copies::make(snapshot, directory.path(), setup.plugin, report)?;
         let command = setup.command(directory.path(), &copies);
         check_paths(&directory.path().join(SOCKETS), copies.plugins)?;
         let mut left_out = copies.left_out;
