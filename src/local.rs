@@ -33,6 +33,7 @@ use self::{
     private::Observation,
     replay::replay,
     report::Report,
+    subject::Subject,
     target::{Claim, Target, ask, choose, is_unclaimed, wanted},
 };
 pub use self::{
@@ -47,7 +48,7 @@ use crate::{
 
 /// The request to send: of an application of this machine, or of a bundle.
 fn asked(options: &Application, report: &Report) -> Result<Asked, LocalError> {
-    let Some(path) = &options.from_bundle else { return Asked::pack(options, report) };
+    let Some(path) = &options.from_bundle else { return Subject::find(options)?.pack(report) };
     let failed = |error| LocalError::Bundle { path: path.clone(), error: Box::new(error) };
     replay(path, options, report).map_err(failed)
 }

@@ -16,6 +16,7 @@ use super::{
     private::{NotPrivate, Observation, Private, Setup},
     report::Report,
     show,
+    subject::Subject,
     target::{Claim, Sockets, Target, ask, choose},
 };
 use crate::{
@@ -39,7 +40,7 @@ pub async fn compare(plugins: &[Moved], check: &Comparison) -> Result<(), LocalE
         let peer = PeerServer::start(check.server.as_deref(), plugin).await?;
         // The same archive for both; argocd-cmp-server reads only gzip.
         options.socket = Some(peer.socket().to_owned());
-        let mut asked = Asked::pack(&options, &report)?;
+        let mut asked = Subject::find(&options)?.pack(&report)?;
         // The command has no flag for it.
         asked.parcel.timeout_setting = settings::ANSWER_TIMEOUT.variable();
         let Asked { parcel, .. } = &asked;

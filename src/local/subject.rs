@@ -7,23 +7,31 @@ use std::{
 
 use super::{
     LocalError,
+    asked::Asked,
+    environment,
     fields::Fields,
     manifest::{Manifest, NoApplication},
+    pack::{Codec, Pack},
+    report::Report,
 };
-use crate::config::{self, Application};
+use crate::{
+    config::{self, Application},
+    grpc::Parcel,
+    plural::plural,
+};
 
 /// An application on this machine.
 #[derive(Debug)]
 pub(super) struct Subject<'o> {
-    pub(super) options: &'o Application,
+    options: &'o Application,
     /// Directory that is sent to the plugin.
-    pub(super) root: PathBuf,
+    root: PathBuf,
     /// Directory of the application below `root`; `.` if they are the same.
-    pub(super) directory: PathBuf,
+    directory: PathBuf,
     /// Fields of the Application that the plugin sees.
-    pub(super) fields: Fields,
+    fields: Fields,
     /// Name of the plugin; `None` to ask all.
-    pub(super) plugin: Option<String>,
+    plugin: Option<String>,
 }
 
 impl<'o> Subject<'o> {
@@ -42,6 +50,27 @@ impl<'o> Subject<'o> {
         let is_root = directory.as_os_str().is_empty();
         let directory = if is_root { Path::new(".") } else { directory }.to_owned();
         Ok(Self { options, root, directory, fields, plugin })
+    }
+
+    /// Packs the repository, and composes the request that Argo CD would send.
+    pub(super) fn pack(self, report: &Report) -> Result<Asked, LocalError> {
+        let Self { options, root, directory, fields, plugin } = self;
+        let codec = if options.socket.is_some() { Codec::Gzip } else { Codec::Zstd };
+        let pack = Pack::new(&root, codec)?;
+        let files = plural(pack.files, "file");
+        report.step("packed", &format!("{files}, {} bytes compressed", pack.size));
+        let parcel = Parcel {
+            environment: environment::compose(&fields, &directory),
+            application: fields.name,
+            directory: directory.into_os_string().into_encoded_bytes(),
+            archive: pack.path().to_owned(),
+            size: pack.size,
+            checksum: pack.checksum.clone(),
+            trace: config::trace_parent(),
+            timeout: options.timeout.0,
+            timeout_setting: "--timeout",
+        };
+        Ok(Asked { plugin, parcel, file: pack.into_file() })
     }
 }
 
