@@ -8,7 +8,6 @@ mod family;
 mod grpc;
 mod label;
 mod openmetrics;
-mod outcome;
 mod page;
 mod plugins;
 mod process;
@@ -39,17 +38,17 @@ use self::{
 pub use self::{
     applications::Cost,
     family::{Family, Kind},
-    label::{
-        Contained, CpuMode, Dimension, DiscoveryKind, Feature, GRPC_SERVICE, GrpcCode, Kill,
-        Method, Phase, RequestLimit, Shared, StreamFault, Timer,
-    },
-    outcome::Outcome,
+    label::{Dimension, GRPC_SERVICE},
     plugins::PluginRecord,
     queue::{Queue, Waiting},
-    reload::{Configured, PluginState, Reload, WatchError},
+    reload::Configured,
     requests::Ended,
     sandbox::VolumeSpace,
     table::FAMILIES,
+    values::{
+        Contained, CpuMode, DiscoveryKind, Feature, GrpcCode, Kill, Method, Outcome, Phase,
+        PluginState, Reload, RequestLimit, Shared, StreamFault, Timer, WatchError,
+    },
 };
 
 const METADATA: Metadata<'static> = Metadata::new("argocd_cmp", Level::INFO, None);

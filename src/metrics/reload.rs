@@ -7,7 +7,9 @@ use std::{
 
 use metrics::Label;
 
-use super::{Dimension, Family, Kind, Metrics, family, family::SECONDS, values::values};
+use super::{
+    Dimension, Family, Kind, Metrics, PluginState, Reload, WatchError, family, family::SECONDS,
+};
 
 pub(super) static RELOADS: Family = family(
     ("argocd_cmp_config_reloads_total", Kind::Counter),
@@ -77,56 +79,6 @@ pub(super) static PLUGIN_STATE: Family = family(
 pub(super) static READY: Family =
     family(("argocd_cmp_ready", Kind::Gauge), &[], "1 while /readyz returns 200.");
 
-values! {
-    /// The result of reading the plugins' definitions again.
-    #[derive(Default)]
-    Reload {
-        /// All changes are served.
-        Applied = "applied",
-        /// Some definitions are invalid; the others are served.
-        Partial = "partial",
-        /// Nothing could be read, or nothing valid: the last good definitions are served.
-        Rejected = "rejected",
-        /// Nothing changed.
-        #[default]
-        Unchanged = "unchanged",
-    }
-}
-
-values! {
-    /// Reasons why notices of changes may be lost.
-    WatchError {
-        /// The kernel's queue of notices overflowed.
-        Overflow = "overflow",
-        /// A watched file or directory was removed.
-        Lost = "watch_lost",
-        /// There are no descriptors or watches left.
-        Exhausted = "emfile",
-        /// Another error of the operating system.
-        Io = "io",
-    }
-}
-
-values! {
-    /// The state of a plugin.
-    #[derive(Default)]
-    PluginState {
-        /// It is served as defined.
-        Serving = "serving",
-        /// Its file has become invalid; the last good definition is served.
-        Stale = "stale",
-        /// Its socket answers, but a program of its commands is missing.
-        Unusable = "unusable",
-        /// Its socket is about to be created.
-        #[default]
-        Starting = "starting",
-        /// Its socket cannot be created.
-        Failed = "failed",
-        /// Its file was never valid, so it is not served.
-        Invalid = "invalid",
-    }
-}
-
 /// The state of all definitions together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Configured {
@@ -142,14 +94,6 @@ pub struct Configured {
     pub emptied: bool,
     /// True if the last reload had no errors.
     pub is_good: bool,
-}
-
-impl PluginState {
-    /// True if the plugin's socket answers and its programs exist.
-    #[must_use]
-    pub fn is_up(self) -> bool {
-        matches!(self, Self::Serving | Self::Stale)
-    }
 }
 
 impl Metrics {
