@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -28,19 +28,17 @@ struct Exemplar {
 impl Exemplars {
     fn keep(&self, plugin: &str, method: Method, exemplar: Exemplar) {
         let series = start(plugin) + &bucket(method, exemplar.took);
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(series, exemplar);
+        self.all().insert(series, exemplar);
     }
 
     pub(super) fn forget(&self, plugin: &str) {
         let start = start(plugin);
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|series, _| !series.starts_with(&start));
+        self.all().retain(|series, _| !series.starts_with(&start));
     }
 
     /// Converts the page for Prometheus.
     pub(super) fn page(&self, page: &str) -> String {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all();
         let mut converted = String::with_capacity(page.len());
         for line in page.lines().filter(|line| !line.is_empty()) {
             match declaration(line) {
@@ -54,6 +52,10 @@ impl Exemplars {
             converted.push('\n');
         }
         converted + "# EOF\n"
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Exemplar>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

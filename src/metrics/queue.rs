@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -53,7 +53,7 @@ pub struct Waiting {
 
 impl Queues {
     fn enter(&self, plugin: &Arc<str>, now: Instant) -> u64 {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all();
         all.last += 1;
         let number = all.last;
         all.plugins.entry(Arc::clone(plugin)).or_default().insert(number, now);
@@ -61,7 +61,7 @@ impl Queues {
     }
 
     fn leave(&self, plugin: &Arc<str>, number: u64) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all();
         if let Some(waiting) = all.plugins.get_mut(plugin) {
             waiting.remove(&number);
             if waiting.is_empty() {
@@ -71,17 +71,21 @@ impl Queues {
     }
 
     pub(super) fn page(&self) -> String {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all();
         let plugins: BTreeMap<_, _> = all.plugins.iter().map(|(p, a)| (p, a.len())).collect();
         block(&WAITING, plugins.into_iter().map(|(plugin, waiting)| (vec![&**plugin], waiting)))
     }
 
     fn of(&self, plugin: &str, now: Instant) -> Option<Queue> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all();
         let arrivals = all.plugins.get(plugin)?;
         let (_, first) = arrivals.first_key_value()?;
         let longest = now.saturating_duration_since(*first);
         Some(Queue { waiting: arrivals.len(), longest })
+    }
+
+    fn all(&self) -> MutexGuard<'_, Arrivals> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -95,8 +99,7 @@ impl Metrics {
     /// True if a request of any plugin waits now.
     #[must_use]
     pub fn has_queue(&self) -> bool {
-        let all = self.queues.0.lock().unwrap_or_else(PoisonError::into_inner);
-        !all.plugins.is_empty()
+        !self.queues.all().plugins.is_empty()
     }
 }
 

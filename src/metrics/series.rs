@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -48,7 +48,7 @@ impl Series {
 impl PluginSeries {
     /// The series of a plugin, which is defined now.
     pub(super) fn of(&self, plugin: &str) -> Series {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all();
         let new = || Entry { series: Series::new(), gone: None };
         let entry = all.entry(plugin.to_owned()).or_insert_with(new);
         entry.gone = None;
@@ -58,7 +58,7 @@ impl PluginSeries {
     /// Removes a plugin's series after [`SHOWN`], unless the plugin returns, or when
     /// [`MOST_GONE`] others are removed.
     pub(super) fn end(&self, plugin: &str, now: Instant) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all();
         if let Some(entry) = all.get_mut(plugin) {
             entry.gone = Some(now);
         }
@@ -73,23 +73,26 @@ impl PluginSeries {
 
     /// The plugins that were not removed.
     pub(super) fn names(&self) -> BTreeSet<String> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all();
         let here = all.iter().filter(|(_, entry)| entry.gone.is_none());
         here.map(|(plugin, _)| plugin.clone()).collect()
     }
 
     /// True for a removed plugin.
     pub(super) fn is_gone(&self, plugin: &str) -> bool {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(plugin).is_none_or(|entry| entry.gone.is_some())
+        self.all().get(plugin).is_none_or(|entry| entry.gone.is_some())
     }
 
     /// All series, without those of plugins that were removed long ago.
     pub(super) fn shown(&self, now: Instant) -> Vec<Series> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all();
         let is_recent = |gone| now.saturating_duration_since(gone) < SHOWN;
         all.retain(|_, entry| entry.gone.is_none_or(is_recent));
         all.values().map(|entry| entry.series.clone()).collect()
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -210,7 +210,7 @@ impl Driver {
     /// Lets the request of an order fail that cannot be sent. Returns false if no request
     /// waits for its result: without this order, a UID or a limit would be lost.
     fn give_up(&self, number: u64, error: &io::Error) -> bool {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting();
         let (lease, job) = (waiting.leases.remove(&number), waiting.jobs.remove(&number));
         drop(waiting);
         let Some(job) = job else { return false };
@@ -229,7 +229,7 @@ impl Driver {
 
     /// Gives an order its number and registers the receivers of its result.
     fn enter(&self, order: Outgoing) -> (u64, Order, Vec<OwnedFd>) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting();
         waiting.last += 1;
         let number = waiting.last;
         let (what, descriptors) = match order {
@@ -284,7 +284,7 @@ impl Driver {
     }
 
     fn leased(&self, leased: Leased) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting();
         let Some(request) = waiting.leases.remove(&leased.job) else { return };
         let LeaseRequest { answer, place, repository } = request;
         let (exceeded, told) = oneshot::channel();
@@ -301,7 +301,7 @@ impl Driver {
     }
 
     fn ended(&self, ended: WorkerEnded) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting();
         let Some(answer) = waiting.jobs.remove(&ended.job) else { return };
         let end = match ended.end {
             Some(WorkerEnd::Exited(exited)) => Ok(exited),
@@ -313,15 +313,14 @@ impl Driver {
     }
 
     fn exceeded(&self, exceeded: LimitExceeded) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(answer) = waiting.limits.remove(&exceeded.lease) {
+        if let Some(answer) = self.waiting().limits.remove(&exceeded.lease) {
             // The request may have been given up.
             let _ = answer.send(exceeded);
         }
     }
 
     fn released(&self, lease: u64) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting();
         waiting.limits.remove(&lease);
         let repository = waiting.repositories.remove(&lease);
         let unheard = waiting.unheard.remove(&lease);
@@ -346,6 +345,10 @@ impl Driver {
             "a request has ended incompletely; its UID is not leased again until this succeeds, \
              which is tried again and again"
         );
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Pending> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
