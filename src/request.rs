@@ -1,9 +1,8 @@
 //! Serves a request: turns an archive into manifests, a verdict or announcements.
 //!
-//! A request is a chain of values, and only the previous step can create the
-//! next value. [`Incoming`] and a [`Lease`] become [`Received`] if the checksum
-//! is right, then a [`Workspace`] if the application is inside the repository. It
-//! runs commands, and [`Manifests`] are parsed from their output.
+//! A request is a chain of values, and only the previous step can create the next value.
+//! [`Incoming`] and a [`Lease`] become [`Received`] if the checksum is right, then a [`Workspace`]
+//! if the application is inside the repository. It runs commands that print [`Manifests`].
 
 pub mod admission;
 pub mod announcement;
@@ -213,7 +212,8 @@ impl Pipeline {
         }
         let indexed = incoming.index_names(&self.indexes, context).await?;
         context.progress.enter(Phase::Discover);
-        let decision = indexed.matches(&self.indexes.threads, context).await?;
+        let late = RequestError::late("the decision of its discovery rule");
+        let decision = indexed.matches(&self.indexes.threads, context).await.map_err(late)??;
         if let Some(key) = key {
             self.cache.keep(key, &decision);
         }

@@ -15,7 +15,6 @@ use lru::LruCache;
 use thiserror::Error;
 
 use super::{
-    RequestError,
     deadline::DeadlinePassed,
     header::{Checksum, RequestHeader},
     memory::HeldMemory,
@@ -41,9 +40,6 @@ const FEW_NAMES: usize = 1000;
 /// Bytes of other work that take as long as the search of one name. 20,000 names are
 /// short work then; more can take seconds.
 const BYTES_OF_NAME: usize = 50;
-
-/// The thing that a request waited for if its deadline passed meanwhile.
-const DECISION: &str = "the decision of its discovery rule";
 
 /// Most characters of a pattern in the reason of an answer.
 const MAX_SHOWN: usize = 160;
@@ -171,25 +167,26 @@ impl IndexedArchive {
         self,
         threads: &Threads,
         context: &RequestContext,
-    ) -> Result<Decision, RequestError> {
+    ) -> Result<Result<Decision, Undecided>, DeadlinePassed> {
         let decide = |names: &Self, plugin: &PluginDefinition, go_on: &GoOn<'_>| {
             let pattern = plugin.discovery.as_ref().and_then(Pattern::of);
             let none = || Ok(Decision { verdict: Verdict::NoRule, reason: String::new() });
             pattern.map_or_else(none, |pattern| names.decide(pattern, go_on))
         };
+        let is_stopped =
+            |decided: &Result<_, Undecided>| decided.as_ref().is_err_and(Undecided::is_stopped);
         let (plugin, entries) = (Arc::clone(&context.plugin), self.names.len());
         if entries <= FEW_NAMES {
             let decided = decide(&self, &plugin, &|| false);
-            if !decided.as_ref().is_err_and(Undecided::is_stopped) {
-                return Ok(decided?);
+            if !is_stopped(&decided) {
+                return Ok(decided);
             }
         }
-        let passed = || RequestError::late(DECISION)(DeadlinePassed(context.deadline));
         let size = entries.saturating_mul(BYTES_OF_NAME);
         let decided = threads
             .run(size, &context.deadline, move |stop| decide(&self, &plugin, &|| !stop.is_due()));
-        let decided = decided.await.map_err(RequestError::late(DECISION))?;
-        decided.map_err(|error| if error.is_stopped() { passed() } else { error.into() })
+        let decided = decided.await?;
+        if is_stopped(&decided) { Err(DeadlinePassed(context.deadline)) } else { Ok(decided) }
     }
 
     /// Matches the application against `pattern`.
@@ -218,7 +215,7 @@ impl IndexedArchive {
 /// changes, the verdict for another client's archive.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct MatchKey {
-    checksum: Bytes,
+    checksum: Checksum,
     directory: Bytes,
     kind: PatternKind,
     pattern: Box<str>,
@@ -227,12 +224,11 @@ pub(super) struct MatchKey {
 impl MatchKey {
     /// `None` if the key is too long, or the checksum cannot be right.
     pub(super) fn new(header: &RequestHeader, pattern: Pattern<'_>) -> Option<Self> {
-        let kept = header.checksum.len() == size_of::<Checksum>()
-            && header.directory.len() <= MAX_DIRECTORY;
+        let checksum = Checksum::try_from(&*header.checksum).ok()?;
         let (kind, pattern) = pattern.source();
-        // Copy, because the bytes are part of a larger message.
-        kept.then(|| Self {
-            checksum: Bytes::copy_from_slice(&header.checksum),
+        (header.directory.len() <= MAX_DIRECTORY).then(|| Self {
+            checksum,
+            // A copy, because the bytes are part of a larger message.
             directory: Bytes::copy_from_slice(&header.directory),
             kind,
             pattern: pattern.into(),
