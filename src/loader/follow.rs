@@ -8,7 +8,6 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::error;
 
 use super::{Loader, watch::Watch};
 use crate::state::State;
@@ -135,12 +134,8 @@ impl Loader {
                 let state = loader.read(&mut watch, is_poll, since);
                 ((loader, watch), state)
             });
-            let Ok((returned, state)) = read.await else {
-                error!(
-                    "reading the definitions crashed, so changes have no effect: restart the sidecar"
-                );
-                return;
-            };
+            // An error means that the runtime ends: in a release, a panic ends the process.
+            let Ok((returned, state)) = read.await else { return };
             parts = returned;
             let pause = if state.watching { POLL } else { POLL_UNWATCHED };
             if let Reason::Request(waiting) = reason {
