@@ -1,8 +1,8 @@
 //! The repository's git credentials, which the repo-server gives to a plugin with
 //! `provideGitCreds`.
 //!
-//! The repo-server sends a nonce and the path of its socket, and answers whoever
-//! shows the nonce there. The commands of a request get neither: they ask at a
+//! The repo-server sends a nonce and the path of its socket, and answers
+//! everybody who shows the nonce there. The commands of a request get neither: they ask at a
 //! place in their own workspace, and the supervisor asks the repo-server with the
 //! nonce of this request. A command can thus ask only for its own credentials and
 //! only while it runs, whatever it knows.

@@ -89,8 +89,8 @@ impl ProcessLimits {
 /// Limits the descriptors of this process and its descendants.
 ///
 /// For all processes of a UID together, the kernel counts the descriptors in messages that
-/// nobody has received, and compares the number with the limit of whoever sends the next
-/// one. In tiers without separate UIDs, a tenant that reaches its own limit must not stop
+/// nobody has received, and compares the number with the limit of the next
+/// sender. In tiers without separate UIDs, a tenant that reaches its own limit must not stop
 /// the spawner and workers from sending theirs, so it has at most half of their limit.
 pub(crate) fn lower_descriptors() -> Result<(), Errno> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
