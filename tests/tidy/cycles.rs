@@ -18,14 +18,12 @@ impl References {
         })
     }
 
-    /// Those between files that name each other by their own paths. A file may refer to those
-    /// above it. Names that they pass on from other files are not followed: two siblings that
-    /// take each other's names through the file above them are no circle here.
+    /// Those between files. A file may refer to those above it. A name that one of these takes
+    /// from another file is a reference to the file that declares it.
     pub(crate) fn between_files(sources: &[Source]) -> Self {
-        let modules: BTreeSet<_> = sources.iter().map(|source| source.module.as_slice()).collect();
+        let files = sources.iter().map(|source| (source.module.as_slice(), source)).collect();
         Self::collect(sources, |source, path| {
-            let mut prefixes = (1..=path.len()).rev().map(|length| &path[..length]);
-            let to = prefixes.find(|module| modules.contains(module))?;
+            let to = declaring(&files, &source.module, path)?;
             (!source.module.starts_with(to)).then(|| (source.module.join("/"), to.join("/")))
         })
     }
@@ -68,6 +66,25 @@ impl References {
     }
 }
 
+/// The module that declares a path, which `from` refers to. Names are followed through the
+/// files above `from`.
+fn declaring<'s>(
+    files: &BTreeMap<&'s [String], &'s Source>,
+    from: &[String],
+    path: &[String],
+) -> Option<&'s [String]> {
+    let mut prefixes = (1..=path.len()).rev().map(|length| &path[..length]);
+    let (to, file) = prefixes.find_map(|module| files.get_key_value(module))?;
+    let (name, rest) = match path.get(to.len()..)? {
+        [name, rest @ ..] if from.starts_with(to) => (name, rest),
+        _ => return Some(to),
+    };
+    match file.mentions.taken.get(name) {
+        Some(origin) => declaring(files, from, &[origin, rest].concat()),
+        None => Some(to),
+    }
+}
+
 /// Circles between files with these modules and texts.
 fn circles(files: &[(&str, &str)]) -> Vec<String> {
     let source = |(module, text): &(&str, &str)| {
@@ -99,6 +116,20 @@ fn a_circle_through_a_third_file_is_found() {
     let found = circles(&files);
     assert_eq!(found.len(), 3, "{found:?}");
     assert!(found[1].starts_with("a/c refers to d ("), "{found:?}");
+}
+
+#[test]
+fn a_circle_through_names_of_the_file_above_is_found() {
+    let files = [
+        ("a", "mod b; mod c; use self::{b::B, c::C as D};"),
+        ("a/b", "use super::D;"),
+        ("a/c", "fn f() -> super::B {}"),
+    ];
+    let found = circles(&files);
+    assert_eq!(
+        found,
+        ["a/b refers to a/c (a/b.rs), and back", "a/c refers to a/b (a/c.rs), and back"]
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The paths that a file refers to outside its tests.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::{Attribute, File, Item, UseTree, visit::Visit};
@@ -10,6 +10,9 @@ use syn::{Attribute, File, Item, UseTree, visit::Visit};
 #[derive(Default)]
 pub(crate) struct Mentions {
     paths: BTreeSet<Vec<String>>,
+    /// The names that it takes from other modules of this crate, each with its path below
+    /// `crate`.
+    pub(crate) taken: BTreeMap<String, Vec<String>>,
     /// True if there is an `unsafe` block, function or implementation.
     pub(crate) has_unsafe: bool,
 }
@@ -52,15 +55,27 @@ struct Visitor {
 
 impl Visitor {
     fn add(&mut self, path: Vec<String>) {
+        let resolved = self.resolve(path);
+        self.found.paths.insert(resolved);
+    }
+
+    fn resolve(&self, path: Vec<String>) -> Vec<String> {
         let supers = path.iter().take_while(|name| *name == "super").count();
         let own = path.first().is_some_and(|name| name == "self");
-        let resolved = if supers > 0 || own {
+        if supers > 0 || own {
             let depth = self.module.len().saturating_sub(supers);
             let base = ["crate".to_owned()].into_iter().chain(self.module[..depth].iter().cloned());
             base.chain(path.into_iter().skip(supers.max(1))).collect()
         } else {
             path
-        };
+        }
+    }
+
+    fn take(&mut self, name: String, path: Vec<String>) {
+        let resolved = self.resolve(path);
+        if let Some((_, below)) = resolved.split_first().filter(|(root, _)| *root == "crate") {
+            self.found.taken.insert(name, below.to_vec());
+        }
         self.found.paths.insert(resolved);
     }
 
@@ -69,8 +84,10 @@ impl Visitor {
         match tree {
             UseTree::Path(path) => self.add_tree(&path.tree, &with(path.ident.to_string())),
             UseTree::Name(name) if name.ident == "self" => self.add(before.to_vec()),
-            UseTree::Name(name) => self.add(with(name.ident.to_string())),
-            UseTree::Rename(name) => self.add(with(name.ident.to_string())),
+            UseTree::Name(name) => self.take(name.ident.to_string(), with(name.ident.to_string())),
+            UseTree::Rename(name) => {
+                self.take(name.rename.to_string(), with(name.ident.to_string()));
+            }
             UseTree::Glob(_) => self.add(before.to_vec()),
             UseTree::Group(group) => {
                 for tree in &group.items {
