@@ -1,4 +1,4 @@
-//! Which running supervisor to ask.
+//! The running supervisor to ask.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

@@ -188,7 +188,7 @@ fn rows(page: &str) -> Vec<&str> {
     told.filter(|row| *row != "case").collect()
 }
 
-/// What is wrong between the rows and the table.
+/// The contradictions between the rows and the table.
 fn faults(rows: &[&str], shown: &[(&str, &[&str])], tests: &BTreeSet<String>) -> Vec<String> {
     let entries = |row: &str| shown.iter().filter(|(start, _)| row.starts_with(start)).count();
     let untested = rows.iter().filter(|row| entries(row) != 1);

@@ -134,7 +134,7 @@ fn is_off() -> bool {
 
 #[expect(clippy::disallowed_methods, reason = "the environment of tests, not of the product")]
 fn is_required(line: Line) -> bool {
-    // What a node needs takes long to build.
+    // The parts of a node take long to build.
     let (name, needed) = match line {
         Line::Linux6_1 | Line::Linux6_12 => ("CMP_SUPERVISOR_TESTS", "all"),
         Line::Node => ("CMP_SUPERVISOR_NODE", "on"),

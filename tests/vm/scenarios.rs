@@ -1,4 +1,4 @@
-//! What the machines show.
+//! The behaviour that the machines show.
 
 mod ability;
 mod memory;

@@ -41,11 +41,11 @@ struct Run<'a> {
     attack: &'a Attack,
     stage: &'a Stage,
     attacker: &'a Attacker,
-    /// What was in use before the attack.
+    /// The use before the attack.
     base: u64,
 }
 
-/// What is in use of the resource that an attack takes.
+/// The use of the resource that an attack takes.
 fn base(attack: &Attack, stage: &Stage) -> u64 {
     match attack.evidence {
         Evidence::Takes(resource) => used(resource, stage),

@@ -31,7 +31,7 @@ pub(super) fn all() -> Option<Vec<Object>> {
     Some([overlays()?, values()?, patched()?, operators(), migrated()].concat())
 }
 
-/// What kustomize makes of each overlay.
+/// The objects that kustomize makes of each overlay.
 pub(crate) fn overlays() -> Option<Vec<Object>> {
     let kustomize = tool("kustomize")?;
     let build = |overlay: PathBuf| {
@@ -41,7 +41,7 @@ pub(crate) fn overlays() -> Option<Vec<Object>> {
     Some(entries(&deploy().join("kustomize/overlays")).into_iter().flat_map(build).collect())
 }
 
-/// What kustomize makes of a JSON patch that `migrate` wrote.
+/// The objects that kustomize makes of a JSON patch that `migrate` wrote.
 fn patched() -> Option<Vec<Object>> {
     let kustomize = tool("kustomize")?;
     let directory = tempfile::TempDir::with_prefix("cmp-patched-").unwrap();
@@ -62,7 +62,7 @@ fn patched() -> Option<Vec<Object>> {
     Some(objects("migrate/json-patch.yaml", &text))
 }
 
-/// What Helm makes of each file of values.
+/// The objects that Helm makes of each file of values.
 fn values() -> Option<Vec<Object>> {
     let helm = tool("helm")?;
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/product/kubernetes/chart");

@@ -1,4 +1,4 @@
-//! What a plugin can read of a Pod's mounts without asking.
+//! The mounts of a Pod that a plugin can read without asking.
 
 use std::{
     fs,

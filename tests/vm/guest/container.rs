@@ -24,7 +24,7 @@ use super::{
 /// First argument of this program as a container runtime.
 pub(super) const ROLE: &str = "container";
 
-/// Where cgroups are mounted.
+/// The mount of cgroups.
 pub(crate) const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// User of the supervisor in a container without root.

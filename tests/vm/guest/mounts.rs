@@ -1,4 +1,4 @@
-//! What people mount into a sidecar: Secrets, a token, and single files.
+//! The mounts of a sidecar as people have them: Secrets, a token, and single files.
 
 use serde_json::{Value, json};
 

@@ -76,7 +76,7 @@ impl Pod {
         fs::read_to_string(self.cgroup.join(file)).unwrap().trim().parse().unwrap()
     }
 
-    /// How often the Pod's limit of processes refused one.
+    /// The number of processes that the Pod's limit refused.
     pub(crate) fn refusals(&self) -> u64 {
         let pod = self.cgroup.parent().expect("the Pod's cgroup");
         let events = fs::read_to_string(pod.join("pids.events")).unwrap();

@@ -43,7 +43,7 @@ impl Restricted {
         Self { uid }
     }
 
-    /// How often the container was restarted, and the reason of its last end.
+    /// The number of restarts of the container, and the reason of its last end.
     pub(crate) fn restarts() -> (u64, String) {
         let status = pod::status(NAME);
         let reason = &status["lastState"]["terminated"]["reason"];

@@ -1,4 +1,4 @@
-//! Which requests share a repository, and which ones wait for it.
+//! Tests of requests that share a repository, or wait for it.
 
 use std::{iter, pin::pin};
 
