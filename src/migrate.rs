@@ -1,4 +1,4 @@
-//! `migrate`: replaces the sidecars of a repo-server by one cmp-supervisor.
+//! `migrate`: replaces the sidecars of a repo-server with one cmp-supervisor.
 //!
 //! Reads manifests and writes manifests; it changes nothing in a cluster.
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-/// Replace the argocd-cmp-server sidecars of a repo-server by one cmp-supervisor.
+/// Replace the argocd-cmp-server sidecars of a repo-server with one cmp-supervisor.
 ///
 /// Reads manifests and writes new ones to standard output. The report of everything that
 /// changes goes to standard error. Nothing in a cluster is changed.
