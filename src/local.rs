@@ -1,7 +1,6 @@
 //! `render`, `match` and `params`: run a plugin on a local application, with the
 //! same sockets, protocol and sandbox as in a cluster.
 
-mod asked;
 mod compare;
 mod copies;
 mod difference;
@@ -21,25 +20,26 @@ mod private;
 mod proposal;
 mod replay;
 mod report;
+mod request;
 mod show;
 mod subject;
 mod target;
 
 use bytes::Bytes;
 
-use self::{
-    asked::Asked,
-    difference::difference,
-    private::Observation,
-    replay::replay,
-    report::Report,
-    subject::Subject,
-    target::{Claim, Target, ask, choose, is_unclaimed, wanted},
-};
 pub use self::{
     compare::compare, doctor::doctor, error::LocalError, interrupt::interrupted,
     manifest::NoApplication, observe::observe, pack::NotPacked, peer::NoPeer, private::NotPrivate,
     replay::NotReplayed,
+};
+use self::{
+    difference::difference,
+    private::Observation,
+    replay::replay,
+    report::Report,
+    request::Request,
+    subject::Subject,
+    target::{Claim, Target, ask, choose, is_unclaimed, wanted},
 };
 use crate::{
     config::{Application, OutputFormat},
@@ -47,7 +47,7 @@ use crate::{
 };
 
 /// The request to send: of an application of this machine, or of a bundle.
-fn asked(options: &Application, report: &Report) -> Result<Asked, LocalError> {
+fn request(options: &Application, report: &Report) -> Result<Request, LocalError> {
     let Some(path) = &options.from_bundle else { return Subject::find(options)?.pack(report) };
     let failed = |error| LocalError::Bundle { path: path.clone(), error: Box::new(error) };
     replay(path, options, report).map_err(failed)
@@ -61,7 +61,7 @@ pub async fn render(
     format: OutputFormat,
 ) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let Asked { plugin, parcel, .. } = &asked(options, &report)?;
+    let Request { plugin, parcel, .. } = &request(options, &report)?;
     let plugin = plugin.as_deref();
     let target = Target::open(options, Observation::Off, plugin, &mut report).await?;
     let rendered = target.with(&mut report, async |sockets| {
@@ -116,30 +116,30 @@ fn warnings(manifests: &[Bytes]) -> Vec<String> {
 /// Prints which plugins claim the application.
 pub async fn matches(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let Asked { plugin, parcel, .. } = &asked(options, &report)?;
+    let Request { plugin, parcel, .. } = &request(options, &report)?;
     let plugin = plugin.as_deref();
     let target = Target::open(options, Observation::Off, plugin, &mut report).await?;
-    let asked = target.with(&mut report, async |sockets| {
-        let mut asked = Vec::new();
+    let claims = target.with(&mut report, async |sockets| {
+        let mut claims = Vec::new();
         for (name, path) in wanted(plugin, sockets)? {
-            asked.push((name.clone(), ask(path, parcel).await));
+            claims.push((name.clone(), ask(path, parcel).await));
         }
-        Ok(asked)
+        Ok(claims)
     });
-    let asked = asked.await?;
-    show::print(&show::claims(&asked, &report.reasons, format)?)?;
-    if asked.iter().any(|(_, claim)| matches!(claim, Ok(Claim::Match))) {
+    let claims = claims.await?;
+    show::print(&show::claims(&claims, &report.reasons, format)?)?;
+    if claims.iter().any(|(_, claim)| matches!(claim, Ok(Claim::Match))) {
         return Ok(());
     }
-    let known = asked.iter().map(|(name, _)| name.clone()).collect();
-    let failed = asked.into_iter().find_map(|(_, claim)| claim.err());
+    let known = claims.iter().map(|(name, _)| name.clone()).collect();
+    let failed = claims.into_iter().find_map(|(_, claim)| claim.err());
     Err(failed.map_or(LocalError::NoMatch { known }, LocalError::Client))
 }
 
 /// Prints the parameters that the application can set.
 pub async fn parameters(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let Asked { plugin, parcel, .. } = &asked(options, &report)?;
+    let Request { plugin, parcel, .. } = &request(options, &report)?;
     let plugin = plugin.as_deref();
     let target = Target::open(options, Observation::Off, plugin, &mut report).await?;
     let announced = target.with(&mut report, async |sockets| {

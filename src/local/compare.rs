@@ -10,11 +10,11 @@ use tempfile::TempDir;
 
 use super::{
     LocalError,
-    asked::Asked,
     difference::difference,
     peer::PeerServer,
     private::{NotPrivate, Observation, Private, Setup},
     report::Report,
+    request::Request,
     show,
     subject::Subject,
     target::{Claim, Sockets, Target, ask, choose},
@@ -40,10 +40,10 @@ pub async fn compare(plugins: &[Moved], check: &Comparison) -> Result<(), LocalE
         let peer = PeerServer::start(check.server.as_deref(), plugin).await?;
         // The same archive for both; argocd-cmp-server reads only gzip.
         options.socket = Some(peer.socket().to_owned());
-        let mut asked = Subject::find(&options)?.pack(&report)?;
+        let mut request = Subject::find(&options)?.pack(&report)?;
         // The command has no flag for it.
-        asked.parcel.timeout_setting = settings::ANSWER_TIMEOUT.variable();
-        let Asked { parcel, .. } = &asked;
+        request.parcel.timeout_setting = settings::ANSWER_TIMEOUT.variable();
+        let Request { parcel, .. } = &request;
         let is_only = plugins.len() == 1 || check.plugin.is_some();
         if !is_only && !is_claimed(peer.socket(), parcel, plugin, &report).await? {
             continue;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::{
     LocalError,
-    asked::Asked,
     findings::RunEnd,
     private::Observation,
     proposal::Proposal,
     report::Report,
+    request::Request,
     show,
     target::{Target, choose},
 };
@@ -27,9 +27,9 @@ const SPARE: Duration = Duration::from_secs(30);
 /// observed, and prints `spec.sandbox` and `spec.limits` for it.
 pub async fn observe(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let mut asked = super::asked(options, &report)?;
-    asked.parcel.timeout += SPARE;
-    let Asked { plugin, parcel, .. } = &asked;
+    let mut request = super::request(options, &report)?;
+    request.parcel.timeout += SPARE;
+    let Request { plugin, parcel, .. } = &request;
     let plugin = plugin.as_deref();
     let target = Target::open(options, Observation::On, plugin, &mut report).await?;
     let rendered = target.with(&mut report, async |sockets| {

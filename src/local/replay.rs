@@ -10,7 +10,9 @@ use serde_json::Value;
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
-use super::{asked::Asked, environment::variables_of, parameters::ParameterValue, report::Report};
+use super::{
+    environment::variables_of, parameters::ParameterValue, report::Report, request::Request,
+};
 use crate::{
     bundle::{Bundle, NotBundle, Record},
     config::{self, Application},
@@ -70,7 +72,7 @@ pub(super) fn replay(
     path: &Path,
     options: &Application,
     report: &Report,
-) -> Result<Asked, NotReplayed> {
+) -> Result<Request, NotReplayed> {
     let Bundle { record, archive, .. } = Bundle::read(BufReader::new(File::open(path)?))?;
     let archive = archive.ok_or_else(|| no_archive(&record))?;
     let mut file = NamedTempFile::new()?;
@@ -93,7 +95,7 @@ pub(super) fn replay(
         timeout_setting: "--timeout",
     };
     let plugin = Some(options.plugin.clone().unwrap_or(record.plugin));
-    Ok(Asked { plugin, parcel, file })
+    Ok(Request { plugin, parcel, file })
 }
 
 /// The difference if the failed request did not generate manifests.

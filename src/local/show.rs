@@ -44,7 +44,7 @@ pub(super) fn manifests(manifests: &[Bytes], format: OutputFormat) -> Result<Str
 
 /// The answer of each plugin to discovery. People read the reasons on standard error.
 pub(super) fn claims(
-    asked: &[(String, Result<Claim, ClientError>)],
+    claims: &[(String, Result<Claim, ClientError>)],
     reasons: &BTreeMap<String, String>,
     format: OutputFormat,
 ) -> Result<String, LocalError> {
@@ -55,7 +55,7 @@ pub(super) fn claims(
         Err(error) => format!("error: {error}"),
     };
     if format == OutputFormat::Json {
-        let rows = asked.iter().map(|(name, verdict)| {
+        let rows = claims.iter().map(|(name, verdict)| {
             let is_match = matches!(verdict, Ok(Claim::Match));
             let mut row = json!({"plugin": name, "match": is_match, "verdict": word(verdict)});
             if let Some(reason) = reasons.get(name).filter(|_| verdict.is_ok()) {
@@ -65,9 +65,9 @@ pub(super) fn claims(
         });
         return text(&rows.collect::<Vec<_>>(), format);
     }
-    let width = asked.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    let width = claims.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
     let row = |(name, verdict): &(String, _)| format!("{name:width$}  {}\n", word(verdict));
-    Ok(asked.iter().map(row).collect())
+    Ok(claims.iter().map(row).collect())
 }
 
 /// Parameter announcements.

@@ -6,13 +6,12 @@ use std::{
 };
 
 use super::{
-    LocalError,
-    asked::Asked,
-    environment,
+    LocalError, environment,
     fields::Fields,
     manifest::{Manifest, NoApplication},
     pack::{Codec, Pack},
     report::Report,
+    request::Request,
 };
 use crate::{
     config::{self, Application},
@@ -53,7 +52,7 @@ impl<'o> Subject<'o> {
     }
 
     /// Packs the repository, and composes the request that Argo CD would send.
-    pub(super) fn pack(self, report: &Report) -> Result<Asked, LocalError> {
+    pub(super) fn pack(self, report: &Report) -> Result<Request, LocalError> {
         let Self { options, root, directory, fields, plugin } = self;
         let codec = if options.socket.is_some() { Codec::Gzip } else { Codec::Zstd };
         let pack = Pack::new(&root, codec)?;
@@ -70,7 +69,7 @@ impl<'o> Subject<'o> {
             timeout: options.timeout.0,
             timeout_setting: "--timeout",
         };
-        Ok(Asked { plugin, parcel, file: pack.into_file() })
+        Ok(Request { plugin, parcel, file: pack.into_file() })
     }
 }
 

@@ -6,7 +6,7 @@ use crate::grpc::Parcel;
 
 /// A request that can be sent several times.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct Request {
     /// Name of the plugin; `None` to ask all.
     pub(super) plugin: Option<String>,
     pub(super) parcel: Parcel,
