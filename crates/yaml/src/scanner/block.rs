@@ -63,16 +63,17 @@ impl Scanner<'_> {
 
     fn block_header(&mut self) -> Result<BlockHeader, Error> {
         let mut header = BlockHeader { chomping: Chomping::Clip, increment: None };
-        let mut has_chomping = self.chomping(&mut header);
+        let has_chomping = self.chomping(&mut header);
         if self.byte(0).is_ascii_digit() {
             if self.byte(0) == b'0' {
                 return Err(self.error("found an indentation indicator equal to 0"));
             }
             header.increment = Some(usize::from(self.byte(0) - b'0'));
             self.at += 1;
-            has_chomping = has_chomping || self.chomping(&mut header);
+            if !has_chomping {
+                self.chomping(&mut header);
+            }
         }
-        let _ = has_chomping;
         Ok(header)
     }
 
