@@ -47,7 +47,7 @@ use nix::{
     unistd::{Gid, Uid, dup2_stderr},
 };
 
-pub(super) use self::watch::{KILL_ORDER, lacked_process};
+pub(super) use self::watch::{KILL_ORDER, lacked_process, told_by_init};
 pub use self::{
     beneath::until_not_again,
     environment::WRITTEN,
@@ -68,7 +68,12 @@ use self::{
     view::ViewSources,
 };
 use crate::{
-    kernel::{file_size, filter::Filter, fork::SingleThreaded, policy::Policy},
+    kernel::{
+        file_size,
+        filter::Filter,
+        fork::{Birth, SingleThreaded},
+        policy::Policy,
+    },
     wire::{
         last_part::AlmostFull,
         message::{Grants, JobKind, RequestLimits},
@@ -98,6 +103,16 @@ pub(super) struct WorkerContext<'s> {
     pub(super) filter: &'s Filter,
     /// Accesses that the kernel refuses to commands are reported.
     pub(super) observes: bool,
+}
+
+impl WorkerContext<'_> {
+    /// The place where a child of the spawner begins that is to do a job.
+    pub(super) fn birth(&self) -> Birth<'static> {
+        match self.tier {
+            Tier::Namespaces => namespaces::BIRTH,
+            Tier::Uid | Tier::Landlock | Tier::None => Birth::PLAIN,
+        }
+    }
 }
 
 /// The tenant of a worker.
@@ -218,7 +233,7 @@ impl<'j> Job<'j> {
         match context.tier {
             Tier::Uid => self.run(context),
             Tier::Landlock | Tier::None => guard::run(&mut self),
-            Tier::Namespaces => namespaces::enter(&mut self),
+            Tier::Namespaces => namespaces::attend(&mut self),
         }
     }
 

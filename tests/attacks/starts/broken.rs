@@ -67,28 +67,34 @@ fn each_step() -> Result<(), String> {
     Ok(())
 }
 
-/// System calls that a profile of a container or an old kernel may deny, and texts of
-/// the errors.
-const MOUNTS: [(i64, &str); 4] = [
-    (libc::SYS_unshare, "cannot create namespaces"),
-    (libc::SYS_open_tree, "cannot create namespaces"),
-    (libc::SYS_mount, "cannot create namespaces"),
-    (libc::SYS_move_mount, "cannot create namespaces"),
+/// System calls that a profile of a container or an old kernel may deny, all or those with
+/// this first argument.
+const MOUNTS: [(i64, Option<u32>); 5] = [
+    (libc::SYS_clone, Some(NEW_NAMESPACES)),
+    (libc::SYS_unshare, None),
+    (libc::SYS_open_tree, None),
+    (libc::SYS_mount, None),
+    (libc::SYS_move_mount, None),
 ];
+
+/// The flags with which the spawner creates a process in namespaces of its own: PID, mount,
+/// IPC and UTS, and SIGCHLD.
+const NEW_NAMESPACES: u32 = 0x2c02_0011;
 
 fn no_mounts() -> Result<(), String> {
     let mut stage = Stage::new(Setting::Namespaces);
-    for (call, how) in MOUNTS {
+    let how = "cannot create namespaces";
+    for (call, argument) in MOUNTS {
         for error in [libc::EPERM, libc::ENOSYS] {
-            let (code, text) = stage.refusal(stage.under(&fault(call, error, None)))?;
+            let (code, text) = stage.refusal(stage.under(&fault(call, error, argument)))?;
             check(code.is_some_and(|code| code > 0) && text.contains(how), || {
                 format!("expected an error with {how:?}, got {code:?}: {text}")
             })?;
         }
     }
     stage.options.isolation = "auto";
-    for (call, _) in MOUNTS {
-        let supervisor = stage.start(stage.under(&fault(call, libc::EPERM, None)))?;
+    for (call, argument) in MOUNTS {
+        let supervisor = stage.start(stage.under(&fault(call, libc::EPERM, argument)))?;
         let text = supervisor.text();
         check(text.contains("\"isolation\":\"uid\""), || format!("{call}: {text}"))?;
     }

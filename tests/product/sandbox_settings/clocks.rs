@@ -14,7 +14,7 @@ use crate::{
     mounted::Silent,
     sandbox_settings::{
         bench::{Bench, tiers},
-        healing::{sleeper, unique},
+        healing::{all_on_standby, killers_on_standby, sleeper, unique},
     },
     skip::skip,
     spawned::children,
@@ -137,13 +137,12 @@ fn a_command_keeps_its_time_to_end_if_the_first_signal_comes_late() {
         let bench = Bench::new("", &script).with("ARGOCD_EXEC_FATAL_TIMEOUT", "50s");
         let server = bench.serve(tier, &["--exec-timeout", "15s"]);
         let spawner = server.spawner();
-        let standby = || children(spawner, &["cmp-standby"]);
+        let standby = || killers_on_standby(spawner);
         let signal = |pid: i32, signal| kill_process(Pid::from_raw(pid).unwrap(), signal);
         let stopped = thread::scope(|scope| {
             let asked = scope.spawn(|| bench.ask("tried", &["--timeout", "60s"]));
             eventually("the command", || sleeper(&runs).is_some());
-            // One to end the lease, and two more.
-            eventually("all on standby", || standby().len() == 3);
+            eventually("all on standby", || standby().len() == all_on_standby(tier));
             let stopped = standby();
             for pid in &stopped {
                 signal(*pid, Signal::STOP).unwrap();
@@ -153,7 +152,7 @@ fn a_command_keeps_its_time_to_end_if_the_first_signal_comes_late() {
         });
         // One has the order to send the first signal, and one the order to send the last
         // one and to wait for the end. Others replace them.
-        eventually("both orders", || standby().len() == 5);
+        eventually("both orders", || standby().len() == all_on_standby(tier) + 2);
         signal(stopped[0], Signal::CONT).unwrap();
         eventually("the end of the first", || signal(stopped[0], Signal::CONT).is_err());
         eventually("the rest of the command", || sleeper(&ends).is_some());

@@ -130,10 +130,12 @@ impl Filter {
             Tier::Landlock => GUARD,
             Tier::Uid | Tier::None => &[],
         };
+        // The spawner creates namespaces with a process.
+        let init = (tier == Tier::Namespaces).then_some(libc::SYS_clone);
         let start = spawner.starts_in_cgroups.then_some(libc::SYS_clone3);
         // A worker then makes itself dumpable to raise its OOM score.
         let score = (!spawner.is_root).then_some(libc::SYS_prctl);
-        let needed = needed.iter().copied().chain(start).chain(score);
+        let needed = needed.iter().copied().chain(init).chain(start).chain(score);
         let late: Vec<u32> = needed.map(number).collect();
         Self::split(tier, |call| late.contains(&call))
     }

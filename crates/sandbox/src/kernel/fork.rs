@@ -19,6 +19,7 @@ use std::{
 
 use nix::{
     libc,
+    sched::CloneFlags,
     sys::signal::{SigSet, Signal, kill},
     unistd::{ForkResult, Pid, fork, getpid},
 };
@@ -67,37 +68,31 @@ impl SingleThreaded {
 /// Starts the child in the cgroup of this descriptor; see clone(2).
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
+/// The place where a process begins, if it is not that of its parent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Birth<'b> {
+    /// Moving it there later would take far longer.
+    pub(crate) cgroup: Option<BorrowedFd<'b>>,
+    /// New namespaces, by the flags of clone(2). In a new one of processes, it is the init.
+    pub(crate) namespaces: CloneFlags,
+}
+
+impl Birth<'_> {
+    /// The place of its parent.
+    pub(crate) const PLAIN: Self = Self { cgroup: None, namespaces: CloneFlags::empty() };
+}
+
 impl SingleThreaded {
-    /// Runs `child` in a new process in a cgroup, which moving it there later
-    /// would take far longer for.
+    /// Runs `child` in a new process that begins there.
     ///
-    /// The C library does not notice this call. In the child, its functions that
-    /// signal the calling thread, such as raise(3), signal nobody.
-    #[expect(clippy::unused_self, reason = "the value is the proof that forking is sound")]
-    pub(crate) fn fork_into(
-        self,
-        cgroup: BorrowedFd<'_>,
-        child: impl FnOnce() -> i32,
-    ) -> io::Result<Pid> {
-        let arguments = libc::clone_args {
-            flags: CLONE_INTO_CGROUP,
-            pidfd: 0,
-            child_tid: 0,
-            parent_tid: 0,
-            exit_signal: u64::from(libc::SIGCHLD.unsigned_abs()),
-            stack: 0,
-            stack_size: 0,
-            tls: 0,
-            set_tid: 0,
-            set_tid_size: 0,
-            cgroup: u64::from(cgroup.as_raw_fd().unsigned_abs()),
+    /// The C library does not notice the call. In the child, its functions that
+    /// signal the calling thread, such as raise(3), do not reach it.
+    pub(crate) fn fork_at(self, birth: Birth<'_>, child: impl FnOnce() -> i32) -> io::Result<Pid> {
+        let pid = match birth {
+            Birth { cgroup: None, namespaces } if namespaces.is_empty() => return self.fork(child),
+            Birth { cgroup: None, namespaces } => clone(namespaces),
+            Birth { cgroup: Some(cgroup), namespaces } => clone_into(cgroup, namespaces),
         };
-        let pointer = &raw const arguments;
-        // SAFETY: the structure is valid and has this size; its addresses are zero, so the
-        // kernel writes nowhere. Without CLONE_VM and with no stack, this is fork(2): the
-        // child has a copy of all memory, and its own table of descriptors. This process
-        // has one thread, so no lock of the C library is held.
-        let pid = unsafe { libc::syscall(libc::SYS_clone3, pointer, size_of_val(&arguments)) };
         match i32::try_from(pid).unwrap_or(-1) {
             0 => {
                 let code = child();
@@ -108,6 +103,37 @@ impl SingleThreaded {
             _ => Err(io::Error::last_os_error()),
         }
     }
+}
+
+/// clone(2). A profile of a container's runtime that forbids `clone3` can allow it.
+fn clone(namespaces: CloneFlags) -> libc::c_long {
+    let (flags, zero) = (namespaces.bits() | libc::SIGCHLD, 0_usize);
+    // SAFETY: on x86-64 and arm64, the flags come first. All addresses are zero, so the kernel
+    // writes nowhere. For the rest, see `clone_into`.
+    unsafe { libc::syscall(libc::SYS_clone, i64::from(flags), zero, zero, zero, zero) }
+}
+
+/// clone3(2).
+fn clone_into(cgroup: BorrowedFd<'_>, namespaces: CloneFlags) -> libc::c_long {
+    let arguments = libc::clone_args {
+        flags: CLONE_INTO_CGROUP | u64::from(namespaces.bits().unsigned_abs()),
+        pidfd: 0,
+        child_tid: 0,
+        parent_tid: 0,
+        exit_signal: u64::from(libc::SIGCHLD.unsigned_abs()),
+        stack: 0,
+        stack_size: 0,
+        tls: 0,
+        set_tid: 0,
+        set_tid_size: 0,
+        cgroup: u64::from(cgroup.as_raw_fd().unsigned_abs()),
+    };
+    let pointer = &raw const arguments;
+    // SAFETY: the structure is valid and has this size; its addresses are zero, so the
+    // kernel writes nowhere. Without CLONE_VM and with no stack, this is fork(2): the
+    // child has a copy of all memory, and its own table of descriptors. This process
+    // has one thread, so no lock of the C library is held.
+    unsafe { libc::syscall(libc::SYS_clone3, pointer, size_of_val(&arguments)) }
 }
 
 /// Closes every descriptor except 0, 1, 2 and `kept`.
@@ -240,7 +266,7 @@ pub(crate) fn end_by(signal: i32) {
     set_default(signal);
     // SIGKILL and SIGSTOP cannot be blocked.
     let _ = SigSet::all().thread_unblock();
-    // Not raise(3): this process may be the child of `fork_into`.
+    // Not raise(3): this process may be the child of `fork_at`.
     // SAFETY: kill(2) takes numbers only.
     unsafe { libc::kill(getpid().as_raw(), signal) };
 }

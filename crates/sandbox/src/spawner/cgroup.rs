@@ -29,7 +29,7 @@ use thiserror::Error;
 pub(super) use self::request::RequestCgroup;
 use self::{directory::Directory, place::Place};
 use crate::{
-    kernel::fork::SingleThreaded,
+    kernel::fork::{Birth, SingleThreaded},
     wire::{message::RequestLimits, usage::TotalLimits},
 };
 
@@ -188,19 +188,23 @@ impl Cgroups {
     pub(super) fn fork(
         &self,
         cgroup: &RequestCgroup,
+        birth: Birth<'_>,
         child: impl FnOnce() -> i32,
     ) -> io::Result<Pid> {
         if self.starts_inside {
-            return self.fork.fork_into(cgroup.directory(), child);
+            let birth = Birth { cgroup: Some(cgroup.directory()), ..birth };
+            return self.fork.fork_at(birth, child);
         }
-        self.fork.fork(|| if cgroup.enter().is_ok() { child() } else { NOT_ENTERED })
+        let child = || if cgroup.enter().is_ok() { child() } else { NOT_ENTERED };
+        self.fork.fork_at(birth, child)
     }
 
     /// Tests whether the kernel can start a process in another cgroup. The
     /// seccomp profile of a container may deny it.
     fn try_start(&mut self) -> bool {
         let Ok(cgroup) = self.create(0, RequestLimits::default()) else { return false };
-        let child = self.fork.fork_into(cgroup.directory(), || 0);
+        let birth = Birth { cgroup: Some(cgroup.directory()), ..Birth::PLAIN };
+        let child = self.fork.fork_at(birth, || 0);
         let ended = child.and_then(|child| Ok(nix::sys::wait::waitpid(child, None)?));
         self.remove(&cgroup);
         ended.is_ok()

@@ -75,12 +75,13 @@ impl Leases {
             Some(uids) => Slots::new(uids.pairs.iter().copied().map(Some)),
             None => Slots::new((0..leases).map(|_| None)),
         };
+        let has_inits = prepared.tier == Tier::Namespaces;
         let mut leases = Self {
             fork,
-            prepared,
             slots,
             children: BTreeMap::new(),
-            reserve: Reserve::new(fork),
+            reserve: Reserve::new(fork, has_inits),
+            prepared,
             cleaner: Cleaner::new(fork),
             turns: Turns::default(),
             stale: Vec::new(),

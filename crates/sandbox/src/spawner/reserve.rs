@@ -22,7 +22,7 @@ use nix::{
 use super::{backoff::Backoff, duty::Duty, uid_pool::UidPool};
 use crate::{
     kernel::{
-        fork::{SingleThreaded, close_all_but},
+        fork::{Birth, SingleThreaded, close_all_but},
         policy::Policy,
     },
     wire::channel,
@@ -32,6 +32,9 @@ use crate::{
 /// Processes on standby in addition to one for each lease: they become workers, stop
 /// commands, and kill leftovers between commands.
 const SPARE: usize = 2;
+
+/// Processes on standby in addition to one for each lease, if only inits become workers.
+const SPARE_KILLERS: usize = 1;
 
 /// Time without a new lease after which processes that are too many end. Requests that
 /// follow each other sooner need them again.
@@ -70,6 +73,11 @@ pub(super) struct Kit<'k> {
 pub(super) struct Reserve {
     fork: SingleThreaded,
     idle: VecDeque<Standby>,
+    /// Processes on standby in namespaces of their own. If there are some, only they become
+    /// workers.
+    inits: VecDeque<Standby>,
+    /// Most inits on standby; 0 where any process can become a worker.
+    most_inits: usize,
     /// Processes that were too many and are about to end.
     retired: BTreeSet<Pid>,
     /// Time of the last promise.
@@ -93,10 +101,13 @@ pub(super) struct Ordered {
 }
 
 impl Reserve {
-    pub(super) fn new(fork: SingleThreaded) -> Self {
+    /// `has_inits` means that only inits of new namespaces become workers.
+    pub(super) fn new(fork: SingleThreaded, has_inits: bool) -> Self {
         Self {
             fork,
             idle: VecDeque::new(),
+            inits: VecDeque::new(),
+            most_inits: if has_inits { SPARE } else { 0 },
             retired: BTreeSet::new(),
             used: None,
             promised: 0,
@@ -160,8 +171,13 @@ impl Reserve {
         if !channel::fits(duty) {
             return None;
         }
-        while self.idle.len() > self.promised {
-            match offer(&mut self.idle, (duty, descriptors))? {
+        let (idle, kept) = if self.most_inits > 0 {
+            (&mut self.inits, 0)
+        } else {
+            (&mut self.idle, self.promised)
+        };
+        while idle.len() > kept {
+            match offer(idle, (duty, descriptors))? {
                 Ok(ordered) => {
                     self.losses = 0;
                     return Some(ordered.pid);
@@ -175,15 +191,17 @@ impl Reserve {
 
     /// Returns true if this process stands by or did so before.
     pub(super) fn has(&self, pid: Pid) -> bool {
-        self.idle.iter().any(|standby| standby.pid == pid) || self.retired.contains(&pid)
+        let mut idle = self.idle.iter().chain(&self.inits);
+        idle.any(|standby| standby.pid == pid) || self.retired.contains(&pid)
     }
 
     /// Removes a process that ended without an order. Returns false for other
     /// processes. If one after the other ends so, the next ones are created later and later.
     pub(super) fn remove(&mut self, pid: Pid, now: Instant) -> bool {
-        let before = self.idle.len();
+        let before = self.idle.len() + self.inits.len();
         self.idle.retain(|standby| standby.pid != pid);
-        let is_lost = self.idle.len() < before;
+        self.inits.retain(|standby| standby.pid != pid);
+        let is_lost = self.idle.len() + self.inits.len() < before;
         if is_lost {
             self.retry = Some(now + FORK_AGAIN.pause(self.losses));
             self.losses = self.losses.saturating_add(1);
@@ -201,27 +219,25 @@ impl Reserve {
         if self.is_postponed(now) {
             return;
         }
-        let wanted = self.promised + SPARE;
-        while self.idle.len() < wanted {
-            if self.create(kit).is_err() {
-                self.retry = Some(now + FORK_AGAIN.pause(self.attempts));
-                self.attempts = self.attempts.saturating_add(1);
-                return;
-            }
+        if self.create_missing(kit).is_err() {
+            self.retry = Some(now + FORK_AGAIN.pause(self.attempts));
+            self.attempts = self.attempts.saturating_add(1);
+        } else {
+            (self.attempts, self.postponed) = (0, None);
         }
-        (self.attempts, self.postponed) = (0, None);
         if !self.is_in_use(now) {
             // Each ends when its connection is closed.
-            self.retired.extend(self.idle.drain(wanted..).map(|standby| standby.pid));
+            let surplus = self.idle.drain(self.wanted().min(self.idle.len())..);
+            self.retired.extend(surplus.map(|standby| standby.pid));
         }
     }
 
     /// Time of the next attempt to create missing processes, or to end some.
     pub(super) fn due(&self) -> Option<Instant> {
         let unused = self.used.map(|used| used + UNUSED);
-        let is_missing = self.idle.len() < self.promised + SPARE;
+        let is_missing = self.idle.len() < self.wanted() || self.inits.len() < self.most_inits;
         let missing = self.postponed.filter(|_| is_missing);
-        let surplus = unused.filter(|_| self.idle.len() > self.promised + SPARE);
+        let surplus = unused.filter(|_| self.idle.len() > self.wanted());
         self.retry.or([missing, surplus].into_iter().flatten().min())
     }
 
@@ -240,22 +256,40 @@ impl Reserve {
         kit: Kit<'_>,
     ) -> io::Result<Ordered> {
         let fork = self.fork;
-        let ordered = give(&mut self.idle, (duty, descriptors), || Standby::create(fork, kit))?;
+        let ordered =
+            give(&mut self.idle, (duty, descriptors), || Standby::create(fork, Birth::PLAIN, kit))?;
         self.losses = 0;
         Ok(ordered)
     }
 
+    /// Processes on standby that can end leases, once none is missing.
+    fn wanted(&self) -> usize {
+        self.promised + if self.most_inits > 0 { SPARE_KILLERS } else { SPARE }
+    }
+
     fn create(&mut self, kit: Kit<'_>) -> io::Result<()> {
-        self.idle.push_back(Standby::create(self.fork, kit)?);
+        self.idle.push_back(Standby::create(self.fork, Birth::PLAIN, kit)?);
+        Ok(())
+    }
+
+    fn create_missing(&mut self, kit: Kit<'_>) -> io::Result<()> {
+        while self.idle.len() < self.wanted() {
+            self.create(kit)?;
+        }
+        while self.inits.len() < self.most_inits {
+            self.inits.push_back(Standby::create(self.fork, kit.worker.birth(), kit)?);
+        }
         Ok(())
     }
 }
 
 impl Standby {
-    fn create(fork: SingleThreaded, kit: Kit<'_>) -> io::Result<Self> {
+    fn create(fork: SingleThreaded, birth: Birth<'_>, kit: Kit<'_>) -> io::Result<Self> {
         let (orders, theirs) = channel::packet_pair()?;
-        let spawner = Pid::this();
-        let pid = fork.fork(|| stand_by(&theirs, spawner, kit))?;
+        // The parent of an init is outside its namespace, where it has no number.
+        let is_inside = birth.namespaces.is_empty();
+        let parent = if is_inside { Pid::this() } else { Pid::from_raw(0) };
+        let pid = fork.fork_at(birth, || stand_by(&theirs, parent, kit))?;
         Ok(Self { pid, orders })
     }
 }
@@ -308,9 +342,9 @@ enum Unfit {
 }
 
 /// Runs in a child.
-fn stand_by(orders: &OwnedFd, spawner: Pid, kit: Kit<'_>) -> i32 {
+fn stand_by(orders: &OwnedFd, parent: Pid, kit: Kit<'_>) -> i32 {
     rename(c"cmp-standby");
-    let prepared = prepare(orders, &[], spawner, kit);
+    let prepared = prepare(orders, &[], parent, kit);
     if prepared == Err(Unfit::ForEverything) {
         return UNFIT;
     }
@@ -319,7 +353,7 @@ fn stand_by(orders: &OwnedFd, spawner: Pid, kit: Kit<'_>) -> i32 {
             // The reason, for example too little memory, may have gone in the meantime.
             let is_fit = duty.is_work()
                 || prepared.is_ok()
-                || prepare(orders, &descriptors, spawner, kit).is_ok();
+                || prepare(orders, &descriptors, parent, kit).is_ok();
             if !is_fit {
                 return UNFIT;
             }
@@ -333,19 +367,14 @@ fn stand_by(orders: &OwnedFd, spawner: Pid, kit: Kit<'_>) -> i32 {
 
 /// Each of the last two steps makes sure that this process ends with the spawner.
 /// `received` came with the order.
-fn prepare(
-    orders: &OwnedFd,
-    received: &[OwnedFd],
-    spawner: Pid,
-    kit: Kit<'_>,
-) -> Result<(), Unfit> {
+fn prepare(orders: &OwnedFd, received: &[OwnedFd], parent: Pid, kit: Kit<'_>) -> Result<(), Unfit> {
     let left = kit.uids.map_or(Ok(()), UidPool::leave);
     let bound = prctl::set_pdeathsig(Signal::SIGKILL);
     // Descriptors of other requests would stay open for the time of the wait.
     let places = kit.worker.policy.into_iter().flat_map(Policy::descriptors);
     let own = received.iter().chain([orders]).map(OwnedFd::as_fd);
     let closed = close_all_but(places.chain(own));
-    if getppid() != spawner || (bound.is_err() && closed.is_err()) {
+    if getppid() != parent || (bound.is_err() && closed.is_err()) {
         return Err(Unfit::ForEverything);
     }
     if left.is_ok() && bound.is_ok() && closed.is_ok() { Ok(()) } else { Err(Unfit::ForEnding) }

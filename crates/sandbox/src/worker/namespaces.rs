@@ -1,8 +1,7 @@
-//! Private namespaces for a request: processes, mounts, IPC and host name.
+//! Private namespaces for each worker of a request: processes, mounts, IPC and host name.
 //!
-//! Two processes are between the spawner and the worker. The *monitor* is
-//! outside the namespaces; the spawner waits for it. The *init* is inside; when
-//! it ends, the kernel kills all other processes there.
+//! The spawner creates them with a process, which is their *init*. It is between the
+//! spawner and the worker; when it ends, the kernel kills all other processes there.
 
 mod accounts;
 mod copies;
@@ -12,22 +11,17 @@ mod mounts;
 mod part;
 mod root;
 
-use std::{
-    io::{self, Read, Write},
-    os::unix::net::UnixStream,
-    path::Path,
-};
+use std::{io, path::Path};
 
 use nix::{
     errno::Errno,
-    mount::MsFlags,
-    sched::{CloneFlags, unshare},
+    sched::CloneFlags,
     sys::{
         prctl,
-        signal::{Signal, kill},
+        signal::Signal,
         wait::{WaitStatus, waitpid},
     },
-    unistd::{getppid, setsid},
+    unistd::{Pid, setsid},
 };
 
 pub(crate) use self::frame::{Roots, SCRATCHES, separate_mounts};
@@ -35,30 +29,34 @@ pub use self::frame::{SCRATCH_PATHS, SCRATCH_ROOM};
 use self::part::Source;
 use super::{
     Job,
-    watch::{KILL_ORDER, SignalScope, end_as, failed, watched},
+    watch::{SignalScope, failed, init_code, watched},
 };
-use crate::kernel::{
-    fork::{self, SingleThreaded},
-    parent::end_with,
-};
+use crate::kernel::fork::{Birth, SingleThreaded};
 
+/// The namespaces of a worker and its command.
 const NEW: CloneFlags = CloneFlags::CLONE_NEWPID
     .union(CloneFlags::CLONE_NEWNS)
     .union(CloneFlags::CLONE_NEWIPC)
     .union(CloneFlags::CLONE_NEWUTS);
 
+/// The place where an init begins.
+pub(crate) const BIRTH: Birth<'_> = Birth { namespaces: NEW, ..Birth::PLAIN };
+
+/// The first process of a namespace.
+const INIT: Pid = Pid::from_raw(1);
+
 /// Tests whether namespaces can be created here, and mounts in them.
 pub(crate) fn probe(fork: SingleThreaded) -> io::Result<()> {
     let attempt = || -> io::Result<()> {
-        unshare(NEW)?;
-        mounts::propagate("/", MsFlags::MS_SLAVE)?;
+        // The spawner does this too.
+        separate_mounts()?;
         let tree = Source::open(Path::new("/"))?;
         let target = Path::new("/proc");
         mounts::scratch(target, frame::FRAME)?;
         tree.put(target)
     };
     let number = |error: io::Error| error.raw_os_error().unwrap_or(Errno::EIO as i32);
-    let child = fork.fork(|| attempt().map_or_else(number, |()| 0))?;
+    let child = fork.fork_at(BIRTH, || attempt().map_or_else(number, |()| 0))?;
     let status = waitpid(child, None)?;
     if let WaitStatus::Exited(_, errno) = status {
         return if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) };
@@ -66,15 +64,31 @@ pub(crate) fn probe(fork: SingleThreaded) -> io::Result<()> {
     Err(io::ErrorKind::Other.into())
 }
 
-/// Does a job in new namespaces and ends like it.
-pub(super) fn enter(job: &mut Job<'_>) -> i32 {
-    let ended = monitor(job);
-    end_as(ended.unwrap_or_else(|error| failed(job, "create namespaces", explained(error))))
+/// Does a job as the init of new namespaces: collects orphans, and ends when no process is
+/// left. Returns the exit code that tells the spawner how the worker ended.
+pub(super) fn attend(job: &mut Job<'_>) -> i32 {
+    let ended = watch_worker(job);
+    let status = ended.unwrap_or_else(|error| failed(job, "set up namespaces", explained(error)));
+    init_code(status)
+}
+
+fn watch_worker(job: &mut Job<'_>) -> io::Result<i32> {
+    if Pid::this() != INIT {
+        // It would replace the mounts of the spawner.
+        return Err(io::Error::other("this process is no init of namespaces"));
+    }
+    setsid()?;
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    watched().thread_block()?;
+    let inner = root::arrange(job)?;
+    let context = inner.context();
+    let worker = context.fork.fork(|| job.run(&context))?;
+    SignalScope::All.watch(worker, job)
 }
 
 /// Adds the limit that the kernel means. Its "no space" is about numbers of namespaces and
 /// mounts here, not about the work volume, so the result has no error number.
-fn explained(error: io::Error) -> io::Error {
+pub(crate) fn explained(error: io::Error) -> io::Error {
     // Only the kind is left of an error about a part that is mounted.
     if error.kind() != io::ErrorKind::StorageFull {
         return error;
@@ -83,50 +97,6 @@ fn explained(error: io::Error) -> io::Error {
         "{error}: a limit of the node is reached (user.max_*_namespaces or fs.mount-max): raise it, \
          or lower --max-requests"
     ))
-}
-
-/// The monitor: creates the namespaces, forwards signals to the init, and
-/// waits.
-fn monitor(job: &mut Job<'_>) -> io::Result<i32> {
-    let spawner = getppid();
-    setsid()?;
-    end_with(spawner, Signal::SIGKILL)?;
-    let (mut status_socket, told) = UnixStream::pair()?;
-    unshare(NEW)?;
-    let signals = watched();
-    signals.thread_block()?;
-    let init = job.context.fork.fork(|| init(job, told))?;
-    loop {
-        let signal = signals.wait()?;
-        if signal == Signal::SIGTERM {
-            kill(init, Signal::SIGTERM)?;
-        } else if signal == KILL_ORDER {
-            kill(init, Signal::SIGKILL)?;
-        }
-        let Some(reaped) = fork::reap() else { continue };
-        let mut status = [0; 4];
-        status_socket.set_nonblocking(true)?;
-        let told = status_socket.read_exact(&mut status).is_ok();
-        // A killed init sends no status, and the kernel has killed everything
-        // inside.
-        return Ok(if told { i32::from_ne_bytes(status) } else { reaped.status });
-    }
-}
-
-/// The init: sets up the namespaces, collects orphans, and ends when no process
-/// is left.
-fn init(job: &mut Job<'_>, mut status_socket: UnixStream) -> i32 {
-    let status = prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from);
-    let ended = status.and_then(|()| attend(job));
-    let status = ended.unwrap_or_else(|error| failed(job, "set up namespaces", explained(error)));
-    i32::from(status_socket.write_all(&status.to_ne_bytes()).is_err())
-}
-
-fn attend(job: &mut Job<'_>) -> io::Result<i32> {
-    let inner = root::arrange(job)?;
-    let context = inner.context();
-    let worker = context.fork.fork(|| job.run(&context))?;
-    SignalScope::All.watch(worker, job)
 }
 
 #[cfg(test)]

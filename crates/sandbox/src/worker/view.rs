@@ -60,7 +60,7 @@ const TICK: Duration = Duration::from_millis(10);
 const READ: OFlag =
     OFlag::O_RDONLY.union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_CLOEXEC);
 
-/// The directories that views are made of. In namespaces, caches and workspaces
+/// The directories that views are made of. In the root of a request, caches and workspaces
 /// are on different mounts, which hard links cannot cross, so they are opened
 /// before.
 #[derive(Debug)]
@@ -83,7 +83,8 @@ impl ViewSources {
             Some((name.clone(), opened.ok()?))
         };
         let caches = shared.names.iter().filter_map(cache).collect();
-        let root = context.root.try_clone_to_owned().ok()?;
+        // An init has copies of the spawner's mounts.
+        let root = open(context.root_path, HANDLE, Mode::empty()).ok()?;
         Some(Self { group: shared.group, largest: Size::within(tenant.limits), root, caches })
     }
 

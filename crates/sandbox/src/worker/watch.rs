@@ -3,6 +3,7 @@
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus};
 
 use nix::{
+    libc,
     sys::{
         signal::{SigSet, Signal, kill},
         wait::{Id, WaitPidFlag, waitid},
@@ -124,6 +125,25 @@ fn explained(error: io::Error) -> (io::Error, Option<i32>) {
     (error, None)
 }
 
+/// Added to the signal that ended a worker, in the exit code of its init.
+const SIGNALLED: i32 = 128;
+
+/// The exit code of an init for the status of its worker: a signal that it sends itself does
+/// not end it.
+pub(super) fn init_code(status: i32) -> i32 {
+    let status = ExitStatus::from_raw(status);
+    let signalled = status.signal().map(|signal| SIGNALLED + signal);
+    status.code().or(signalled).unwrap_or(UNFIT)
+}
+
+/// The status of a worker whose init ended with this one. That of a command may differ, and
+/// the init has sent it to the supervisor.
+pub(crate) fn told_by_init(status: i32) -> i32 {
+    let signal = ExitStatus::from_raw(status).code().and_then(|code| code.checked_sub(SIGNALLED));
+    let is_signal = |signal: &i32| (1..=libc::SIGRTMAX()).contains(signal);
+    signal.filter(is_signal).unwrap_or(status)
+}
+
 /// Ends this process with the same exit code or signal as another one.
 pub(super) fn end_as(status: i32) -> i32 {
     let status = ExitStatus::from_raw(status);
@@ -149,6 +169,15 @@ mod tests {
         assert!(lacked_process(code.unwrap() << CODE_SHIFT));
         let (error, code) = explained(Errno::EPERM.into());
         assert_eq!((error.raw_os_error(), code), (Some(Errno::EPERM as i32), None));
+    }
+
+    #[test]
+    fn an_init_tells_how_its_worker_ended() {
+        let killed = Signal::SIGKILL as i32;
+        for status in [0, killed, 1 << CODE_SHIFT, NO_PROCESS << CODE_SHIFT] {
+            assert_eq!(told_by_init(init_code(status) << CODE_SHIFT), status);
+        }
+        assert_eq!(told_by_init(killed), killed, "of the init itself");
     }
 
     #[test]

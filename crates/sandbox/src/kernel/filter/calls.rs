@@ -2,8 +2,8 @@
 
 use nix::libc;
 
-/// System calls that always fail, and that make the namespaces and the root of a request in
-/// tier `namespaces`.
+/// System calls that always fail, and that make the root of a request in tier
+/// `namespaces`.
 pub(super) const ROOT: &[libc::c_long] = &[
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -11,7 +11,6 @@ pub(super) const ROOT: &[libc::c_long] = &[
     libc::SYS_open_tree,
     libc::SYS_chroot,
     libc::SYS_pivot_root,
-    libc::SYS_unshare,
 ];
 
 /// Calls of a guard in tier `landlock`, and of the spawner there: it lowers the priority of a
@@ -32,6 +31,7 @@ pub(super) const DENIED: &[libc::c_long] = &[
     STATMOUNT,
     LISTMOUNT,
     libc::SYS_setns,
+    libc::SYS_unshare,
     // Code in the kernel, and interfaces that submit work to it in bulk.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,

@@ -12,11 +12,11 @@ use crate::{
     wire::{exceeded::ExceededLimit, message::RequestLimits},
 };
 
-/// Processes of ours in the cgroup: a monitor or guard, an init and the worker
-/// before it becomes the command. A tenant cannot take their room, because the limit of its
+/// Processes of ours in the cgroup: an init or guard, and the worker before it becomes the
+/// command. A tenant cannot take their room, because the limit of its
 /// UID is without them. A second command therefore starts while those of the first one,
 /// which were just killed, still count.
-const OWN_PROCESSES: u64 = 3;
+const OWN_PROCESSES: u64 = 2;
 
 /// A cgroup with the limits of a request.
 #[derive(Debug)]

@@ -26,7 +26,7 @@ use crate::{
         plan::Exited,
         tier::Tier,
     },
-    worker::lacked_process,
+    worker::{lacked_process, told_by_init},
 };
 
 /// Purpose of a child.
@@ -213,6 +213,8 @@ impl Leases {
     }
 
     fn worker_ended(&mut self, index: usize, job: u64, reaped: Reaped) {
+        let has_init = self.prepared.tier == Tier::Namespaces;
+        let status = if has_init { told_by_init(reaped.status) } else { reaped.status };
         if let Some(lease) = self.slots.any_lease_mut(index) {
             lease.workers.remove(&reaped.pid);
             if lease.workers.is_empty() && std::mem::take(&mut lease.awaits_workers) {
@@ -221,13 +223,13 @@ impl Leases {
             }
         }
         // A worker with a UID of its own has no watcher: this would be its command's code.
-        if self.prepared.tier != Tier::Uid && lacked_process(reaped.status) {
+        if self.prepared.tier != Tier::Uid && lacked_process(status) {
             self.passes.refused(Instant::now());
         }
         self.report_excess(index);
         self.wake_without_workers(index);
         self.start_waiting(index);
-        let exited = Exited { status: reaped.status, used: reaped.into() };
+        let exited = Exited { status, used: reaped.into() };
         let end = Some(WorkerEnd::Exited(exited));
         self.reports.push(SpawnerEvent::WorkerEnded(WorkerEnded { job, end }));
     }

@@ -83,10 +83,11 @@ impl Leases {
             self.kill_cgroup(slot);
         }
         let order = match self.prepared.tier {
-            // SIGKILL would end only the monitor or guard, so it gets an order
-            // to kill its descendants instead.
-            Tier::Namespaces | Tier::Landlock | Tier::None if is_final => worker::KILL_ORDER,
-            Tier::Uid if is_final => Signal::SIGKILL,
+            // SIGKILL would end only the guard, so it gets an order to kill its
+            // descendants instead.
+            Tier::Landlock | Tier::None if is_final => worker::KILL_ORDER,
+            // With an init, the kernel kills all its descendants.
+            Tier::Namespaces | Tier::Uid if is_final => Signal::SIGKILL,
             Tier::Landlock | Tier::None => signal,
             Tier::Namespaces | Tier::Uid => return,
         };

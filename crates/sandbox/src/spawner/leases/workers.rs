@@ -6,7 +6,7 @@ use nix::unistd::Gid;
 
 use super::{ChildRole, Leases};
 use crate::{
-    kernel::no_process,
+    kernel::{fork::close_all_but, no_process, policy::Policy},
     spawner::{
         caches::NoCache,
         duty::Duty,
@@ -20,7 +20,7 @@ use crate::{
         message::{Grants, JobKind, SpawnerEvent, StartOrder, WorkerEnd, WorkerEnded},
         shared::SharedCaches,
     },
-    worker::{Channels, Job, REPOSITORY, SharedTree, Tenant},
+    worker::{Channels, Job, REPOSITORY, SharedTree, Tenant, WorkerContext, namespaces},
 };
 
 /// Reasons why a worker cannot start.
@@ -47,6 +47,24 @@ impl From<&str> for NoWorker {
     fn from(why: &str) -> Self {
         Self::Other(why.to_owned())
     }
+}
+
+/// The reason of an error of fork(2). Only namespaces can be the ones without space.
+fn not_forked(error: io::Error) -> NoWorker {
+    if error.kind() == io::ErrorKind::StorageFull {
+        return NoWorker::Other(format!("create namespaces: {}", namespaces::explained(error)));
+    }
+    NoWorker::Process(error)
+}
+
+/// Closes all descriptors of the spawner that a worker does not need, as a process on standby
+/// does. A guard or an init would hold the spawner's connection open, and the supervisor would
+/// not notice the spawner's end.
+fn keep_only(context: &WorkerContext<'_>, channels: &Channels) {
+    let places = context.policy.into_iter().flat_map(Policy::descriptors);
+    let own = channels.descriptors().chain([context.root]);
+    // The spawner has tested the call at start.
+    let _ = close_all_but(places.chain(own));
 }
 
 impl Leases {
@@ -91,23 +109,25 @@ impl Leases {
         let workspace = self.prepared.root.path.join(&lease.workspace);
         let tenant = Tenant { user, workspace, shared, repository, limits: grants.limits };
         let kit = self.prepared.kit(self.fork);
-        let work = |channels| {
+        let work = |channels: Channels| {
             // The child could outlive this process, and so would its claims. A
             // worker verifies its groups later.
             let _ = kit.uids.map(UidPool::leave);
+            keep_only(&kit.worker, &channels);
             Job::new(&kit.worker, &tenant, kind, channels).start(&grants)
         };
+        let birth = kit.worker.birth();
         let forked = if let (Ok(cgroups), Some(cgroup)) = (&self.prepared.cgroups, &lease.cgroup) {
             // It must start inside.
-            cgroups.fork(cgroup, || work(channels))
+            cgroups.fork(cgroup, birth, || work(channels))
         } else {
             let employment = Employment::new(kind, &lease.workspace, &tenant, grants.clone());
             let own = [self.prepared.root.directory.as_fd()].into_iter();
             let descriptors: Vec<_> = own.chain(channels.descriptors()).collect();
             let standby = self.reserve.employ(&Duty::work(employment), &descriptors);
-            standby.map_or_else(|| self.fork.fork(|| work(channels)), Ok)
+            standby.map_or_else(|| self.fork.fork_at(birth, || work(channels)), Ok)
         };
-        let pid = forked.map_err(NoWorker::Process)?;
+        let pid = forked.map_err(not_forked)?;
         lease.traces = Traces::Processes;
         lease.workers.insert(pid, job);
         lease.priority.raised();

@@ -46,7 +46,7 @@ fn the_last_new_process_gets_the_order() {
 
 #[test]
 fn after_each_loss_the_next_process_is_created_later() {
-    let mut reserve = Reserve::new(SingleThreaded::unused());
+    let mut reserve = Reserve::new(SingleThreaded::unused(), false);
     let now = Instant::now();
     let pauses = [1, 2, 3].map(|pid| {
         reserve.idle.push_back(standby(pid, false).0);
@@ -54,4 +54,17 @@ fn after_each_loss_the_next_process_is_created_later() {
         reserve.due().unwrap() - now
     });
     assert_eq!(pauses, [10, 20, 40].map(Duration::from_millis));
+}
+
+#[test]
+fn an_init_becomes_a_worker_and_no_other_process() {
+    let mut reserve = Reserve::new(SingleThreaded::unused(), true);
+    let (plain, _end) = standby(1, true);
+    reserve.idle.push_back(plain);
+    assert_eq!(reserve.employ(&Duty::default(), &[]), None);
+    let (init, _end) = standby(2, true);
+    reserve.inits.push_back(init);
+    assert!(reserve.has(Pid::from_raw(2)));
+    assert_eq!(reserve.employ(&Duty::default(), &[]), Some(Pid::from_raw(2)));
+    assert_eq!((reserve.idle.len(), reserve.inits.len()), (1, 0));
 }
