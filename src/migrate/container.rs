@@ -49,7 +49,7 @@ const REPO_SERVER: u64 = 999;
 pub(super) struct Shape {
     pub(super) profile: Profile,
     pub(super) kind: SidecarKind,
-    /// The platform chooses UIDs, as `OpenShift` does.
+    /// The platform may choose the UID if the sidecars state none, as `OpenShift` does.
     pub(super) has_random_uid: bool,
     /// UID of containers that state none.
     pub(super) pod_user: Option<u64>,
@@ -159,10 +159,14 @@ impl Blueprint<'_> {
 
     /// UID of the sidecars, which is the repo-server's.
     fn uid(&self) -> u64 {
+        self.stated_uid().unwrap_or(REPO_SERVER)
+    }
+
+    fn stated_uid(&self) -> Option<u64> {
         let contexts = self.plugins.iter().filter_map(|p| p.sidecar.field("securityContext"));
         let mut users = contexts.filter_map(|context| context.get("runAsUser")?.as_u64());
         let stated = users.find(|uid| *uid != 0);
-        stated.or(self.shape.pod_user.filter(|uid| *uid != 0)).unwrap_or(REPO_SERVER)
+        stated.or(self.shape.pod_user.filter(|uid| *uid != 0))
     }
 
     /// Security context of a container without any right.
@@ -174,7 +178,10 @@ impl Blueprint<'_> {
             "capabilities": {"drop": ["ALL"]},
             "seccompProfile": {"type": "RuntimeDefault"},
         });
-        if !self.shape.has_random_uid {
+        let mut contexts = self.plugins.iter().filter_map(|p| p.sidecar.field("securityContext"));
+        let states_any = contexts.any(|context| context.get("runAsUser").is_some());
+        // Without a UID, an image that starts as root is refused.
+        if !self.shape.has_random_uid || states_any || self.stated_uid().is_some() {
             set(&mut context, &["runAsUser"], json!(self.uid()));
         }
         context

@@ -216,6 +216,19 @@ fn a_resource_of_the_operator_needs_no_rights() {
 }
 
 #[test]
+fn a_uid_that_a_sidecar_of_the_operator_states_stays() {
+    let text = fs::read_to_string(fixture("operator.yaml")).unwrap();
+    for (stated, uid) in [("runAsNonRoot: true, runAsUser: 1234", 1234), ("runAsUser: 0", 999)] {
+        let stated = format!("securityContext: {{{stated}}}");
+        let text = text.replace("securityContext: {runAsNonRoot: true}", &stated);
+        let result = migrated(&[], &text);
+        for container in [&result.list("sidecarContainers")[0], result.container("cmp-install")] {
+            assert_eq!(container["securityContext"]["runAsUser"], uid, "{stated}");
+        }
+    }
+}
+
+#[test]
 fn values_that_differ_reach_the_right_plugin() {
     let result = of("five.yaml", &[]);
     assert_eq!(result.definitions().len(), 5);
