@@ -85,12 +85,22 @@ impl LogFields {
             }),
             _ if level > Level::WARN => None,
             _ => {
-                let said = SAID.map(text).into_iter().fold(text("message"), |said, part| {
+                let said = SAID.map(text).into_iter().fold(self.message(), |said, part| {
                     let is_new = !part.is_empty() && !said.contains(&part);
                     if is_new { said + ": " + &part } else { said }
                 });
                 Some(event::Event::Warning { text: said.into() })
             }
+        }
+    }
+
+    /// The message, in which the name of the plugin takes the place of `a plugin`.
+    fn message(&self) -> String {
+        let text = |name: &str| self.0.get(name).map(bare).unwrap_or_default();
+        let (message, plugin) = (text("message"), text("plugin"));
+        match message.strip_prefix("a plugin ") {
+            Some(rest) if !plugin.is_empty() => format!("plugin `{plugin}` {rest}"),
+            Some(_) | None => message,
         }
     }
 }
@@ -177,6 +187,8 @@ mod tests {
             (&[("message", "fails"), ("reason", "gone"), ("check", "c")][..], "fails: c: gone"),
             (&[("message", "/a is missing"), ("path", "/a")], "/a is missing"),
             (&[("message", "missing"), ("path", "/a"), ("plugin", "p")], "missing: /a"),
+            (&[("message", "a plugin fails"), ("plugin", "p")], "plugin `p` fails"),
+            (&[("message", "a plugin fails")], "a plugin fails"),
         ] {
             let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).into()));
             let warned = LogFields(fields.collect()).into_event(Level::WARN, "x");
