@@ -207,7 +207,7 @@ fn shell(
                 .at(region(*pipe, pipe + 1))
                 .label("a failure before this pipe is ignored")
                 .note(INCOMPLETE)
-                .help(script.early.map_or_else(|| PIPEFAIL.to_owned(), instead_of_pipefail)),
+                .help(pipefail(&script)),
         );
     }
     let careless = script.careless.filter(|_| failure == PipeFailure::Matters && !is_strict);
@@ -242,12 +242,19 @@ fn shell(
     }
 }
 
-/// The remedy for a pipeline whose reader may end early.
-fn instead_of_pipefail(reader: &str) -> String {
-    format!(
-        "let the command before the pipe write to a file in $TMPDIR, and `{reader}` read that; with \
-         `pipefail` alone, the script would also fail when `{reader}` ends early (SIGPIPE, code 141)"
-    )
+/// The remedy for a pipeline. With `pipefail` alone, it can fail although nothing is wrong.
+fn pipefail(script: &Script) -> String {
+    match (script.early, script.search) {
+        (Some(reader), _) => format!(
+            "let the command before the pipe write to a file in $TMPDIR, and `{reader}` read that; with \
+             `pipefail` alone, the script would also fail when `{reader}` ends early (SIGPIPE, code 141)"
+        ),
+        (None, Some(search)) => format!(
+            "{PIPEFAIL}; `{search}` then also fails if nothing matches: if that is normal, write \
+             {{ {search} … || [ $? = 1 ]; }} | …"
+        ),
+        (None, None) => PIPEFAIL.to_owned(),
+    }
 }
 
 /// Warns of the first word that contains a secret.

@@ -6,8 +6,9 @@
 mod early;
 mod loops;
 mod reader;
+mod search;
 
-use self::{early::early_reader, loops::is_keyword, reader::ScriptReader};
+use self::{early::early_reader, loops::is_keyword, reader::ScriptReader, search::searcher};
 use crate::plugin::{Code, Diagnostic};
 
 /// Most bytes of a command that are searched for its first word: each use of a variable
@@ -72,6 +73,8 @@ pub(super) struct Script {
     pub(super) pipes: Vec<usize>,
     /// The program after one of these that may end before it has read everything.
     pub(super) early: Option<&'static str>,
+    /// The program before one of these that fails if nothing matches.
+    pub(super) search: Option<&'static str>,
     /// Variables set by users outside quotes.
     pub(super) unquoted: Vec<Unquoted>,
     /// Start and end of the name of a command whose failure a loop ignores.
@@ -92,6 +95,8 @@ impl Script {
         script.pipes.sort_unstable();
         let mut after = script.pipes.iter().filter_map(|pipe| text.get(pipe + 1..));
         script.early = after.find_map(early_reader);
+        let mut before = script.pipes.iter().filter_map(|pipe| text.get(..*pipe));
+        script.search = before.find_map(searcher);
         script.has_pipefail |= text.contains("pipefail");
         script
     }

@@ -35,7 +35,7 @@ fn a_pipeline_is_reported_at_its_pipe() {
 }
 
 #[test]
-fn no_pipefail_is_proposed_for_readers_that_may_end_early() {
+fn pipefail_alone_is_not_proposed_if_a_pipeline_then_fails_without_reason() {
     let help = |script: &str| {
         let head = "kind: ConfigManagementPlugin\nmetadata: {name: p}\nspec:\n";
         let spec =
@@ -49,6 +49,14 @@ fn no_pipefail_is_proposed_for_readers_that_may_end_early() {
             help(script).starts_with("let the command before the pipe write to a file"),
             "{script}"
         );
+    }
+    for (script, is_search) in [
+        ("grep a b | c", true),
+        ("x=$(a | grep b | c)", true),
+        ("a | grep b", false),
+        ("grep a b; c | d", false),
+    ] {
+        assert_eq!(help(script).contains("{ grep … || [ $? = 1 ]; } | …"), is_search, "{script}");
     }
 }
 
