@@ -14,7 +14,7 @@ use std::{
 
 use cmp_sandbox::look_up;
 
-use crate::plugin::{CommandLine, PluginDefinition};
+use crate::plugin::{CommandLine, PluginDefinition, without_shell};
 
 /// Directories in which commands may create a program before they run it.
 const VOLATILE: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -155,6 +155,7 @@ impl MissingProgram {
     /// The remedy.
     pub(crate) fn remedy(&self) -> &'static str {
         match &self.cause {
+            Cause::Absent { .. } if let Some(remedy) = without_shell(&self.program) => remedy,
             Cause::Absent { .. } => {
                 "put it into the image, or mount it into one of these directories"
             }
@@ -218,6 +219,16 @@ mod tests {
         let plugin = plugin::read_first(text.as_bytes()).definition.unwrap();
         let search = format!("/bin:{}", search.display());
         missing(&plugin, search.as_bytes()).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn no_image_is_advised_for_a_command_of_the_shell() {
+        let remedy = |program: &str| {
+            let cause = Cause::Absent { search: String::new() };
+            MissingProgram { key: "spec.init.command", program: program.to_owned(), cause }.remedy()
+        };
+        assert!(remedy("export").starts_with("it is a command of the shell"));
+        assert!(remedy("helm").contains("put it into the image"));
     }
 
     /// A directory that is not for temporary files.

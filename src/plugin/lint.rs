@@ -12,7 +12,10 @@ mod words;
 use cmp_sandbox::{Tier, ends_as_credential};
 use serde_json::Value;
 
-pub(crate) use self::words::{precedes_script, shell_name};
+pub(crate) use self::{
+    outside::without_shell,
+    words::{precedes_script, shell_name},
+};
 use self::{
     script::Script,
     words::{Given, Word, given, words},

@@ -31,7 +31,7 @@ pub(super) use self::{
 };
 use crate::{
     container::{NoKill, OomKill},
-    plugin::PluginDefinition,
+    plugin::{PluginDefinition, without_shell},
     settings::{DISK, FILE_SIZE, FILES, MEMORY, OUTPUT, PROCESSES, Setting},
 };
 
@@ -270,6 +270,7 @@ impl Facts<'_> {
             return Some(full.to_owned());
         }
         let refusal = self.refusal.map(str::to_owned).or_else(|| self.by_absence());
+        let refusal = refusal.or_else(|| shell::foreign(self.text).map(str::to_owned));
         let refusal = refusal.or_else(|| left_out(&text, self.unpacked));
         let is_write = self.bounds.is_read_only && says(&REFUSED);
         refusal.or_else(|| is_write.then(|| READ_ONLY.to_owned()))
@@ -310,7 +311,11 @@ fn together(limit: &str, row: &Setting) -> String {
 /// The remedy for a program that is not installed.
 fn absent(text: &str) -> Option<String> {
     let is_path = text.starts_with("fork/exec /") && text.ends_with("no such file or directory");
-    let place = if text.ends_with("executable file not found in $PATH") {
+    let place = if let Some(name) = text.strip_suffix(": executable file not found in $PATH") {
+        let name = name.trim_start_matches("exec: ").trim_matches('"');
+        if let Some(remedy) = without_shell(name) {
+            return Some(remedy.to_owned());
+        }
         "into a directory of PATH"
     } else if is_path {
         "there"

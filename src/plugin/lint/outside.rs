@@ -91,11 +91,17 @@ fn unsplit(word: &Word<'_>, locator: &Locator<'_>) -> Diagnostic {
 }
 
 fn builtin(program: &Word<'_>, locator: &Locator<'_>) -> Option<Diagnostic> {
-    BUILTINS.contains(&program.text).then(|| {
+    without_shell(program.text).map(|_| {
         literal(program, "a command of the shell", locator)
             .label("no program has this name")
             .note("no shell runs this command, so every request that needs it fails")
     })
+}
+
+/// The remedy for a command of the shell that is no program.
+pub(crate) fn without_shell(program: &str) -> Option<&'static str> {
+    let remedy = "it is a command of the shell: put the command into a script, [sh, -c, \"…\"]";
+    BUILTINS.contains(&program).then_some(remedy)
 }
 
 fn operator(

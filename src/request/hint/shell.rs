@@ -18,10 +18,29 @@ const BASH: [&str; 11] = [
     "typeset",
 ];
 
+/// Messages of dash about what only bash knows, after the number of the line.
+const UNKNOWN_TO_DASH: [&str; 2] = ["set: Illegal option -o pipefail", "Bad substitution"];
+
+const FOR_BASH: &str = "the script is for bash: start it with bash, which must be in the image";
+
+/// The remedy if a shell has refused a script for bash.
+pub(super) fn foreign(text: &str) -> Option<&'static str> {
+    text.lines().any(is_foreign).then_some(FOR_BASH)
+}
+
+/// True for a message such as `sh: 1: Bad substitution`.
+fn is_foreign(line: &str) -> bool {
+    UNKNOWN_TO_DASH.iter().any(|message| {
+        let place = line.trim_end().strip_suffix(message).and_then(|rest| rest.strip_suffix(": "));
+        let number = place.and_then(|place| place.rsplit(": ").next());
+        number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+    })
+}
+
 /// The remedy if a shell has taken something else for the name of a program.
 pub(super) fn misunderstanding(name: &str) -> Option<&'static str> {
     if BASH.contains(&name) {
-        return Some("the script is for bash: start it with bash, which must be in the image");
+        return Some(FOR_BASH);
     }
     let is_return = name.chars().all(char::is_control) || name == "\\r";
     is_return.then_some("the script has line ends of Windows: save it with those of Unix (LF)")
@@ -65,6 +84,17 @@ mod tests {
             assert!(misunderstanding(name).is_some_and(|remedy| remedy.contains("Windows")));
         }
         assert_eq!(misunderstanding("helm"), None);
+    }
+
+    #[test]
+    fn scripts_for_bash_are_known() {
+        for line in ["sh: 1: set: Illegal option -o pipefail\n", "x\n/bin/sh: 3: Bad substitution"]
+        {
+            assert_eq!(foreign(line), Some(FOR_BASH), "{line}");
+        }
+        for line in ["bash: line 1: ${x!y}: bad substitution", "values.yaml: Bad substitution"] {
+            assert_eq!(foreign(line), None, "{line}");
+        }
     }
 
     #[test]

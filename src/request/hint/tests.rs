@@ -343,12 +343,16 @@ fn a_missing_program_has_a_remedy_by_name_and_by_path() {
     let remedy = |text| absent(text).unwrap_or_default();
     let by_name = remedy("exec: \"jb\": executable file not found in $PATH");
     assert!(by_name.ends_with("into a directory of PATH"), "{by_name}");
+    let of_shell = remedy("exec: \"export\": executable file not found in $PATH");
+    assert!(of_shell.starts_with("it is a command of the shell"), "{of_shell}");
     let by_path = remedy("fork/exec /opt/jb: no such file or directory");
     assert!(by_path.contains("mount it there"), "{by_path}");
     for other in ["fork/exec ./x: no such file or directory", "fork/exec /x: permission denied"] {
         assert_eq!(remedy(other), "");
     }
     let in_shell = |code, text| hint("{}", Termination::Exit(code), text);
+    let for_bash = in_shell(2, "sh: 1: set: Illegal option -o pipefail\n");
+    assert!(for_bash.contains("[the script is for bash"), "{for_bash}");
     let text = "cat: a: no such thing\nsh: 1: jb: not found\n";
     let remedy = " [put jb into the image, or mount it into a directory of PATH]";
     assert_eq!(in_shell(127, text), remedy);
