@@ -251,14 +251,21 @@ fn required(fault: &InvalidManifest, locator: &Locator<'_>) -> Diagnostic {
     let diagnostic = match fault {
         InvalidManifest::Kind { found } if found.is_empty() => {
             let message = format!("kind should be {KIND}, but is missing");
-            Diagnostic { message, ..diagnostic.help(format!("write `kind: {KIND}`")) }
+            let help = format!(
+                "write `kind: {KIND}`; if these are values of a chart, check its objects instead: \
+                 helm template … | cmp-supervisor validate -"
+            );
+            Diagnostic { message, ..diagnostic.help(help) }
         }
         InvalidManifest::Kind { found } => match nearest(found, [KIND]) {
             Some(meant) => diagnostic.help(format!("write `kind: {meant}`")),
             None if found == "ConfigMap" => diagnostic
                 .note("argocd-cmp-server does not read definitions inside ConfigMap manifests")
                 .help("mount the ConfigMap as a directory, or write the definition itself into the file"),
-            None => diagnostic.help(format!("write `kind: {KIND}`")),
+            None => diagnostic.help(format!(
+                "if it is a definition, write `kind: {KIND}`; among other objects, only a ConfigMap \
+                 can hold definitions, in its data"
+            )),
         },
         InvalidManifest::NoName => diagnostic.help("set a name: Applications use it in spec.source.plugin.name"),
         InvalidManifest::NoGenerate => diagnostic
