@@ -172,7 +172,7 @@ fn main() -> ExitCode {
         Verb::Passwd(options) => print(&options.lines()),
         Verb::GitAskPass(question) => answer_git(&question),
         Verb::Validate(options) => {
-            validate::validate(&options).map_or_else(|error| fail(&error, INTERNAL), ExitCode::from)
+            validate::validate(&options).map_or_else(|error| unprinted(&error), ExitCode::from)
         }
         Verb::Explain(options) => match validate::explain(options.code.as_deref()) {
             Ok(text) => print(&text),
@@ -356,5 +356,10 @@ fn report(remarks: &str, result: &str) -> ExitCode {
 }
 
 fn print(text: &str) -> ExitCode {
-    terminal::print(text).map_or_else(|error| fail(&error, INTERNAL), |()| ExitCode::SUCCESS)
+    terminal::print(text).map_or_else(|error| unprinted(&error), |()| ExitCode::SUCCESS)
+}
+
+/// Reports that standard output cannot be written to, for example because its disk is full.
+fn unprinted(error: &io::Error) -> ExitCode {
+    fail(&io::Error::other(format!("cannot print the result: {error}")), 1)
 }

@@ -1,6 +1,10 @@
 //! `render` and its kin, where definitions are not valid.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 const BROKEN: &str = "
 apiVersion: argoproj.io/v1alpha1
@@ -105,4 +109,16 @@ fn a_missing_plugins_directory_is_an_error_with_the_flag() {
     assert!(error.contains("/no/such: cannot list the plugins directory"), "{error}");
     assert!(error.contains(": set --plugins-dir to the directory of your definitions"), "{error}");
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_full_disk_is_no_internal_error() {
+    for arguments in [&["validate", "-"][..], &["explain"], &["schema"]] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+        let output = command.args(arguments).stdin(Stdio::null()).stdout(full).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.starts_with("error: cannot print the result: "), "{arguments:?}: {stderr}");
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    }
 }
