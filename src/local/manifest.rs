@@ -205,7 +205,8 @@ fn text(path: &Path) -> Result<String, NoApplication> {
 fn applications(text: &str) -> Result<Vec<Document>, NoApplication> {
     let mut all = Vec::new();
     for document in serde_yaml::Deserializer::from_str(text) {
-        let document = serde_yaml::Value::deserialize(document)?;
+        let mut document = serde_yaml::Value::deserialize(document)?;
+        document.apply_merge()?;
         let kind = document.get("kind").and_then(serde_yaml::Value::as_str);
         if kind == Some("Application") {
             all.push(from_value(document)?);
@@ -265,6 +266,16 @@ spec:
         assert_eq!(manifest.environment.len(), 2);
         let json = serde_json::to_string(&manifest.parameters).unwrap();
         assert_eq!(json, r#"[{"array":[],"name":"list"},{"name":"text","string":"x"}]"#);
+    }
+
+    #[test]
+    fn the_key_for_merges_adds_fields() {
+        let merged = "plugin:\n        <<: {name: other, env: [{name: M}]}\n        name: helm-v1";
+        let text = TWO_SOURCES.replace("plugin:\n        name: helm-v1", merged);
+        let text = text.replace("        env: [{name: A, value: b}, {name: E}]\n", "");
+        let manifest = parse(&text).unwrap();
+        assert_eq!(manifest.plugin.as_deref(), Some("helm-v1"));
+        assert_eq!(manifest.environment, [("M".to_owned(), String::new())]);
     }
 
     #[test]
