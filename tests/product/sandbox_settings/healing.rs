@@ -7,6 +7,7 @@ use std::{
     path::PathBuf,
     sync::atomic::{AtomicU32, Ordering},
     thread,
+    time::Duration,
 };
 
 use cmp_procfs::Fields;
@@ -91,16 +92,12 @@ pub(crate) fn unique(seconds: u32) -> String {
 
 /// The process that sleeps for a time of [`unique`].
 pub(crate) fn sleeper(time: &str) -> Option<Pid> {
-    sleepers(time).next()
-}
-
-fn sleepers(time: &str) -> impl Iterator<Item = Pid> {
     let sleep = format!("sleep\0{time}\0");
-    let is_it = move |pid: &u32| {
+    let is_it = |pid: &u32| {
         fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == sleep.as_bytes())
     };
-    let pids = cmp_procfs::pids().unwrap().into_iter().filter(is_it);
-    pids.filter_map(|pid| Pid::from_raw(pid.cast_signed()))
+    let pid = cmp_procfs::pids().unwrap().into_iter().find(is_it)?;
+    Pid::from_raw(pid.cast_signed())
 }
 
 /// Processes on standby that can become killers, in contrast to inits of namespaces.
@@ -216,30 +213,49 @@ fn a_stopped_killer_takes_no_lease_away() {
     }
 }
 
-/// There are more requests at once than processes on standby, so the spawner forks some. Nobody
-/// may hold its connection to the supervisor, which would not notice its end.
+/// Attempts to make the spawner fork a worker. A request may come after new processes stand by.
+const ATTEMPTS: u32 = 20;
+
+/// Without a process on standby, the spawner forks. Nobody may hold its connection to the
+/// supervisor, which would not notice its end.
 #[test]
 fn no_guard_and_no_init_has_a_socket_of_the_spawner() {
     for tier in tiers().into_iter().filter(|tier| *tier != "uid") {
         let lasts = unique(60);
         let bench = Bench::new("", &format!("exec sleep {lasts}"));
-        let mut server = bench.serve(tier, &["--max-requests", "4"]);
+        let server = bench.serve(tier, &[]);
         let spawner = server.spawner();
         let forked = || children(spawner, &["cmp-supervisor", "exe"]);
-        let permanent = forked();
-        thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| bench.ask("tried", &[]));
-            }
-            eventually("all", || sleepers(&lasts).count() == 4);
-            let (own, mut workers) = (sockets(spawner), forked());
-            workers.retain(|pid| !permanent.contains(pid));
-            let holds = |pid: &i32| !sockets(*pid).is_disjoint(&own);
-            let holding: Vec<_> = workers.iter().filter(|pid| holds(pid)).collect();
-            server.kill();
-            assert!(!workers.is_empty() && holding.is_empty(), "{tier}: {workers:?}, {holding:?}");
+        let (permanent, own) = (forked(), sockets(spawner));
+        let holding = (0..ATTEMPTS).find_map(|_| {
+            ask_without_standby(&bench, spawner, &lasts, || {
+                let mut workers = forked();
+                workers.retain(|pid| !permanent.contains(pid));
+                let is_forked = !workers.is_empty();
+                workers.retain(|pid| !sockets(*pid).is_disjoint(&own));
+                is_forked.then_some(workers)
+            })
         });
+        assert_eq!(holding, Some(Vec::new()), "{tier}");
     }
+}
+
+/// Asks while no process stands by, and looks while the command runs.
+fn ask_without_standby<T>(bench: &Bench, spawner: i32, time: &str, look: impl FnOnce() -> T) -> T {
+    let signal = |pid, signal| kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    thread::scope(|scope| {
+        signal(spawner, Signal::STOP);
+        for standby in children(spawner, &["cmp-standby"]) {
+            signal(standby, Signal::KILL);
+        }
+        scope.spawn(|| bench.ask("tried", &[]));
+        thread::sleep(Duration::from_millis(500));
+        signal(spawner, Signal::CONT);
+        eventually("the command", || sleeper(time).is_some());
+        let seen = look();
+        kill_process(sleeper(time).unwrap(), Signal::KILL).unwrap();
+        seen
+    })
 }
 
 /// The sockets of a process, as the links of its descriptors name them.

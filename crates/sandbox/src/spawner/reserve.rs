@@ -365,8 +365,8 @@ fn stand_by(orders: &OwnedFd, parent: Pid, kit: Kit<'_>) -> i32 {
     }
 }
 
-/// Each of the last two steps makes sure that this process ends with the spawner.
-/// `received` came with the order.
+/// Each of the last two steps makes sure that this process ends with the spawner. An init cannot
+/// see whether the spawner has ended before: its orders tell it. `received` came with the order.
 fn prepare(orders: &OwnedFd, received: &[OwnedFd], parent: Pid, kit: Kit<'_>) -> Result<(), Unfit> {
     let left = kit.uids.map_or(Ok(()), UidPool::leave);
     let bound = prctl::set_pdeathsig(Signal::SIGKILL);

@@ -19,6 +19,7 @@ use crate::{
     wire::{
         message::{Grants, JobKind, SpawnerEvent, StartOrder, WorkerEnd, WorkerEnded},
         shared::SharedCaches,
+        tier::Tier,
     },
     worker::{Channels, Job, REPOSITORY, SharedTree, Tenant, WorkerContext, namespaces},
 };
@@ -59,8 +60,11 @@ fn not_forked(error: io::Error) -> NoWorker {
 
 /// Closes all descriptors of the spawner that a worker does not need, as a process on standby
 /// does. A guard or an init would hold the spawner's connection open, and the supervisor would
-/// not notice the spawner's end.
+/// not notice the spawner's end. Without one of them, the worker itself closes them later.
 fn keep_only(context: &WorkerContext<'_>, channels: &Channels) {
+    if context.tier == Tier::Uid {
+        return;
+    }
     let places = context.policy.into_iter().flat_map(Policy::descriptors);
     let own = channels.descriptors().chain([context.root]);
     // The spawner has tested the call at start.
