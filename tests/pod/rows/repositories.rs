@@ -30,7 +30,7 @@ fn are_unpacked_in_turns(volume: &str) {
     let reader = Plugin::new("reader", "sleep 1; echo '{a: 1}'");
     let container = Container::new().memory("1Gi").volume_in_memory(volume);
     let Some(pod) = container.start(&[reader], &[]) else { return };
-    let request = pod.request("reader").timeout(Duration::from_secs(100));
+    let request = pod.request("reader").timeout(Duration::from_mins(10));
     let request = request.archive(&large_repository(&pod));
     let victim = pod.victim();
     let calls: Vec<_> = (0..REQUESTS).map(|_| request.start()).collect();
