@@ -75,7 +75,8 @@ impl Leases {
             Some(uids) => Slots::new(uids.pairs.iter().copied().map(Some)),
             None => Slots::new((0..leases).map(|_| None)),
         };
-        let has_inits = prepared.tier == Tier::Namespaces;
+        // With cgroups, each worker begins in that of its request.
+        let has_inits = prepared.tier == Tier::Namespaces && prepared.cgroups.is_err();
         let mut leases = Self {
             fork,
             slots,
