@@ -15,7 +15,7 @@ use crate::{
     attack::Staging,
     helper,
     payload::{DROPPED, EVIL, SHARED, SYSTEM},
-    processes::{self, Process},
+    processes::{self, Owner, Process},
     raw,
     targets::Targets,
     waiting::until,
@@ -65,12 +65,14 @@ impl Before {
     }
 
     /// Drops the processes that measure the victim, because they start and end all
-    /// the time.
+    /// the time, and the files of the trial of the sandbox, if it is not over yet.
     pub(crate) fn without_short_lived(mut self, targets: &Targets) -> Self {
         for _ in 0..LOOKS {
             thread::sleep(BETWEEN_LOOKS);
             let now = processes_of(&self.uids, targets);
             self.processes.retain(|process| now.contains(process));
+            let now = files(targets);
+            self.files.retain(|file| now.contains(file));
         }
         self
     }
@@ -171,12 +173,11 @@ fn remove(path: &Path) {
 
 fn processes_of(uids: &RangeInclusive<u32>, targets: &Targets) -> BTreeSet<Process> {
     let own = [targets.supervisor, targets.spawner, targets.victim];
-    let is_own = |process: &Process| {
-        let is_child = own[..2].contains(&process.parent);
-        let is_own = is_ours(uids, process.uid) || own.contains(&process.pid) || is_child;
-        is_own && !process.is_on_standby(targets.spawner)
+    let is_own = |Owner { pid, parent, uid }| {
+        is_ours(uids, uid) || own.contains(&pid) || own[..2].contains(&parent)
     };
-    processes::all().into_iter().filter(is_own).collect()
+    let found = processes::all_where(is_own).into_iter();
+    found.filter(|process| !process.is_on_standby(targets.spawner)).collect()
 }
 
 fn treasure(targets: &Targets) -> PathBuf {

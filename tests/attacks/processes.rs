@@ -16,8 +16,32 @@ pub(crate) struct Process {
 
 /// Returns all processes of the machine.
 pub(crate) fn all() -> Vec<Process> {
+    all_where(|_| true)
+}
+
+/// Returns the processes for which this is true. Most of the machine's are somebody else's,
+/// and everything about them would take three times as long to read.
+pub(crate) fn all_where(is_wanted: impl Fn(Owner) -> bool) -> Vec<Process> {
     let entries = fs::read_dir("/proc").expect("processes");
-    entries.flatten().filter_map(|entry| Process::of(entry.file_name().to_str()?)).collect()
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| Owner::of(*pid).is_some_and(&is_wanted)).filter_map(Process::of).collect()
+}
+
+/// The user and the parent of a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    pub(crate) pid: i32,
+    pub(crate) parent: i32,
+    pub(crate) uid: u32,
+}
+
+impl Owner {
+    fn of(pid: i32) -> Option<Self> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let (parent, rest) = status.split_once("\nPPid:")?.1.split_once('\n')?;
+        let real = rest.split_once("\nUid:")?.1.split_whitespace().next()?;
+        Some(Self { pid, parent: parent.trim().parse().ok()?, uid: real.parse().ok()? })
+    }
 }
 
 /// The supplementary groups of a process; none if it has ended.
@@ -28,20 +52,17 @@ pub(crate) fn groups(pid: u32) -> Vec<u32> {
 }
 
 impl Process {
-    fn of(pid: &str) -> Option<Self> {
-        let number = pid.parse().ok()?;
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let real = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-        let uid = real.split_whitespace().next()?.parse().ok()?;
+    fn of(pid: i32) -> Option<Self> {
+        let Owner { parent, uid, .. } = Owner::of(pid)?;
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (head, fields) = stat.rsplit_once(") ")?;
         let fields: Vec<_> = fields.split(' ').collect();
         let name = head.split_once('(')?.1.to_owned();
         let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         Some(Self {
-            pid: number,
+            pid,
             started: fields.get(19)?.parse().ok()?,
-            parent: fields.get(1)?.parse().ok()?,
+            parent,
             uid,
             nice: fields.get(16)?.parse().ok()?,
             name,
@@ -62,7 +83,7 @@ impl Process {
 
     /// True if the process still exists and is not stopped.
     pub(crate) fn is_well(&self) -> bool {
-        let now = Self::of(&self.pid.to_string());
+        let now = Self::of(self.pid);
         let state = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
         let state = state.rsplit_once(") ").map_or("", |(_, rest)| rest).chars().next();
         now.is_some_and(|now| now.started == self.started)
