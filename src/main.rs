@@ -21,7 +21,7 @@ use cmp_supervisor::{
     plugin,
     probe::probe,
     serve::{NotServing, serve},
-    status::{Condition, status},
+    status::{Condition, StatusError, status},
     terminal::{self, printable},
     validate,
 };
@@ -133,8 +133,11 @@ fn main() -> ExitCode {
     if Peer::is_meant(is_subcommand) {
         return serve_as_peer();
     }
-    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(error));
-    match cli.verb {
+    Cli::try_parse().map_or_else(refuse, |cli| perform(cli.verb))
+}
+
+fn perform(verb: Verb) -> ExitCode {
+    match verb {
         Verb::Serve(config) => match serve(&config) {
             Ok(()) => ExitCode::SUCCESS,
             // An event has reported the error.
@@ -186,9 +189,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ends a program with wrong arguments. Those of a server are often a manifest for another
+/// Shows help, or reports wrong arguments. Those of a server are often a manifest for another
 /// version.
-fn refuse(error: clap::Error) -> ! {
+fn refuse(error: clap::Error) -> ExitCode {
     let error = with_variable(error);
     // One that another subcommand starts is not what its container runs.
     let is_server = |mut given: env::ArgsOs| {
@@ -197,7 +200,16 @@ fn refuse(error: clap::Error) -> ! {
     if error.use_stderr() && is_server(env::args_os()) {
         log::leave(&error.to_string());
     }
-    error.exit()
+    show(&error)
+}
+
+fn show(text: &clap::Error) -> ExitCode {
+    let printed = text.print();
+    if text.use_stderr() {
+        ExitCode::from(USAGE)
+    } else {
+        result_of(terminal::unless_closed(printed))
+    }
 }
 
 /// True for the names of subcommands, `help` included.
@@ -264,7 +276,7 @@ fn serve_as_peer() -> ExitCode {
             end(&config, &error, INTERNAL)
         }
         Ok((Err(error), config)) => end(&config, &error, PEER_FATAL),
-        Err(NotPeer::Shown(text)) => text.exit(),
+        Err(NotPeer::Shown(text)) => show(&text),
         Err(error) => {
             log::leave(&error.to_string());
             let is_usage = matches!(error, NotPeer::Usage(_) | NotPeer::Format(_));
@@ -286,6 +298,7 @@ fn show_status(config: &Status) -> ExitCode {
     match block_on(unless_interrupted(status(config))) {
         Ok(Ok(Ok(Condition::Healthy))) => ExitCode::SUCCESS,
         Ok(Ok(Ok(Condition::Degraded))) => ExitCode::from(1),
+        Ok(Ok(Err(StatusError::Print(error)))) => unprinted(&error),
         Ok(Ok(Err(error))) => fail(&error, NO_ANSWER),
         Ok(Err(signal)) => ExitCode::from(signal.exit_code()),
         Err(error) => fail(&error, INTERNAL),
@@ -356,7 +369,11 @@ fn report(remarks: &str, result: &str) -> ExitCode {
 }
 
 fn print(text: &str) -> ExitCode {
-    terminal::print(text).map_or_else(|error| unprinted(&error), |()| ExitCode::SUCCESS)
+    result_of(terminal::print(text))
+}
+
+fn result_of(printing: io::Result<()>) -> ExitCode {
+    printing.map_or_else(|error| unprinted(&error), |()| ExitCode::SUCCESS)
 }
 
 /// Reports that standard output cannot be written to, for example because its disk is full.

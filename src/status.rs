@@ -58,7 +58,7 @@ pub enum StatusError {
         cause: String,
     },
     /// The result cannot be printed.
-    #[error("cannot print the state: {0}")]
+    #[error(transparent)]
     Print(#[from] io::Error),
 }
 

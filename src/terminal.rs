@@ -14,7 +14,12 @@ const DIRECTIONS: [char; 12] = [
 
 /// Writes a result to standard output. A closed pipe is no error.
 pub fn print(text: &str) -> io::Result<()> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
+    unless_closed(io::stdout().lock().write_all(text.as_bytes()))
+}
+
+/// The result of writing to standard output. A closed pipe is no error.
+pub fn unless_closed(written: io::Result<()>) -> io::Result<()> {
+    match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
         Ok(()) | Err(_) => Ok(()),
     }

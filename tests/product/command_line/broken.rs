@@ -113,7 +113,7 @@ fn a_missing_plugins_directory_is_an_error_with_the_flag() {
 
 #[test]
 fn a_full_disk_is_no_internal_error() {
-    for arguments in [&["validate", "-"][..], &["explain"], &["schema"]] {
+    for arguments in [&["validate", "-"][..], &["explain"], &["schema"], &["--help"]] {
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
         let output = command.args(arguments).stdin(Stdio::null()).stdout(full).output().unwrap();

@@ -128,6 +128,18 @@ fn a_full_pipe_does_not_hold_up_a_signal() {
 }
 
 #[test]
+fn a_full_disk_is_no_missing_answer() {
+    let observed = Observed::new(&[("good", "true")], &[]);
+    for arguments in [["--watch"].as_slice(), &[]] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = status(&observed, arguments).stdout(full).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.starts_with("error: cannot print the result: "), "{arguments:?}: {stderr}");
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    }
+}
+
+#[test]
 fn a_terminal_that_ctrl_s_has_stopped_is_given_back() {
     let observed = Observed::new(&[("good", "echo 'kind: A'")], &[]);
     let (mut child, mut terminal) = in_terminal(&observed);
