@@ -71,6 +71,13 @@ pub(super) fn next_steps(host: &Host, blueprint: &Blueprint<'_>, report: &mut Re
     if options.image == NAME {
         report.next(format!("name the image of `{INSTALLER}` with --image"));
     }
+    if blueprint.has_platform_uid() {
+        report.next(format!(
+            "OpenShift chooses the UID. Elsewhere, the Pod does not start with an image that starts \
+             as root: build that of `{INSTALLER}` with --build-arg RUN_AS=999:999, or set \
+             runAsUser: 999"
+        ));
+    }
     let requirement = match shape.profile {
         Profile::Uid => "the namespace must allow the Pod Security standard `baseline`",
         Profile::Restricted => "nodes need Linux 6.12 or newer",

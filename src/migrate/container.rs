@@ -169,6 +169,13 @@ impl Blueprint<'_> {
         stated.or(self.shape.pod_user.filter(|uid| *uid != 0))
     }
 
+    /// True if only the platform or the image tells the UID of a container.
+    pub(super) fn has_platform_uid(&self) -> bool {
+        let mut contexts = self.plugins.iter().filter_map(|p| p.sidecar.field("securityContext"));
+        let states_any = contexts.any(|context| context.get("runAsUser").is_some());
+        self.shape.has_random_uid && !states_any && self.stated_uid().is_none()
+    }
+
     /// Security context of a container without any right.
     fn restricted(&self) -> Value {
         let mut context = json!({
@@ -178,10 +185,7 @@ impl Blueprint<'_> {
             "capabilities": {"drop": ["ALL"]},
             "seccompProfile": {"type": "RuntimeDefault"},
         });
-        let mut contexts = self.plugins.iter().filter_map(|p| p.sidecar.field("securityContext"));
-        let states_any = contexts.any(|context| context.get("runAsUser").is_some());
-        // Without a UID, an image that starts as root is refused.
-        if !self.shape.has_random_uid || states_any || self.stated_uid().is_some() {
+        if !self.has_platform_uid() {
             set(&mut context, &["runAsUser"], json!(self.uid()));
         }
         context

@@ -213,6 +213,7 @@ fn a_resource_of_the_operator_needs_no_rights() {
         assert_eq!(context["capabilities"], json!({"drop": ["ALL"]}));
         assert_eq!((&context["runAsNonRoot"], context.get("runAsUser")), (&json!(true), None));
     }
+    assert!(result.report.contains("RUN_AS=999:999"), "{}", result.report);
 }
 
 #[test]
@@ -225,6 +226,7 @@ fn a_uid_that_a_sidecar_of_the_operator_states_stays() {
         for container in [&result.list("sidecarContainers")[0], result.container("cmp-install")] {
             assert_eq!(container["securityContext"]["runAsUser"], uid, "{stated}");
         }
+        assert!(!result.report.contains("RUN_AS"), "{}", result.report);
     }
 }
 
