@@ -204,10 +204,10 @@ fn shell(
             .map_or_else(|| locator.value(path), |node| Some(locator.part(node, start, end)))
     };
     let is_lost = failure == PipeFailure::Matters && !script.has_pipefail && !has_pipefail;
-    if let Some(pipe) = script.pipes.first().filter(|_| is_lost) {
+    if let Some(pipe) = script.pipe().filter(|_| is_lost) {
         found.push(
             Diagnostic::new(Code::Pipeline, "pipeline without `set -o pipefail`")
-                .at(region(*pipe, pipe + 1))
+                .at(region(pipe, pipe + 1))
                 .label("a failure before this pipe is ignored")
                 .note(INCOMPLETE)
                 .help(pipefail(&script)),

@@ -8,7 +8,7 @@ mod loops;
 mod reader;
 mod search;
 
-use self::{early::early_reader, loops::is_keyword, reader::ScriptReader, search::searcher};
+use self::{early::early_reader, loops::is_keyword, reader::ScriptReader, search::Pipe};
 use crate::plugin::{Code, Diagnostic};
 
 /// Most bytes of a command that are searched for its first word: each use of a variable
@@ -69,8 +69,8 @@ fn is_eval(command: &[u8]) -> bool {
 /// Findings in a script.
 #[derive(Debug, Default)]
 pub(super) struct Script {
-    /// Byte offsets of each `|` that can hide a failure of its left side.
-    pub(super) pipes: Vec<usize>,
+    /// Each `|` that can hide a failure of its left side.
+    pipes: Vec<Pipe>,
     /// The program after one of these that may end before it has read everything.
     pub(super) early: Option<&'static str>,
     /// The program before one of these that fails if nothing matches.
@@ -92,13 +92,17 @@ impl Script {
         let mut reader = ScriptReader::new(text);
         reader.read();
         let mut script = reader.script;
-        script.pipes.sort_unstable();
-        let mut after = script.pipes.iter().filter_map(|pipe| text.get(pipe + 1..));
+        script.pipes.sort_unstable_by_key(|pipe| pipe.at);
+        let mut after = script.pipes.iter().filter_map(|pipe| text.get(pipe.at + 1..));
         script.early = after.find_map(early_reader);
-        let mut before = script.pipes.iter().filter_map(|pipe| text.get(..*pipe));
-        script.search = before.find_map(searcher);
+        script.search = script.pipes.iter().find_map(|pipe| pipe.search);
         script.has_pipefail |= text.contains("pipefail");
         script
+    }
+
+    /// Byte offset of the first `|` that can hide a failure of its left side.
+    pub(super) fn pipe(&self) -> Option<usize> {
+        self.pipes.first().map(|pipe| pipe.at)
     }
 }
 

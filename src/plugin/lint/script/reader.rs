@@ -3,6 +3,7 @@
 use super::{
     Script, Unquoted, is_eval,
     loops::{Loops, is_keyword},
+    search::Pipe,
 };
 
 /// Most levels of nested substitutions that are read.
@@ -43,7 +44,7 @@ struct Level {
     command: usize,
     /// Pipes since the last separator. An unmatched `)` shows that they separate
     /// patterns of a `case`.
-    pipes: Vec<usize>,
+    pipes: Vec<Pipe>,
     /// True between `[[` and `]]`, where the shell splits no values.
     is_test: bool,
 }
@@ -55,6 +56,8 @@ pub(super) struct ScriptReader<'s> {
     levels: Vec<Level>,
     /// Ends of here-documents that begin on the next line.
     documents: Vec<Vec<u8>>,
+    /// The last command that has ended.
+    last: &'s str,
     /// Number of uses of variables set by users so far.
     values: usize,
     loops: Loops,
@@ -65,7 +68,8 @@ impl<'s> ScriptReader<'s> {
     pub(super) fn new(text: &'s str) -> Self {
         let levels = vec![Level::new(Within::Commands, 0)];
         let (documents, loops, script) = (Vec::new(), Loops::default(), Script::default());
-        Self { text: text.as_bytes(), at: 0, levels, documents, values: 0, loops, script }
+        let text = text.as_bytes();
+        Self { text, at: 0, levels, documents, last: "", values: 0, loops, script }
     }
 
     pub(super) fn read(&mut self) {
@@ -241,10 +245,9 @@ impl<'s> ScriptReader<'s> {
     /// as the word of a `case`, and between `[[` and `]]`.
     fn is_unsplit(&self) -> bool {
         let Some(level) = self.levels.last() else { return false };
-        let word = self.word_start();
-        let before = self.text.get(level.command..word).unwrap_or_default();
-        let before = String::from_utf8_lossy(before);
-        let written = String::from_utf8_lossy(self.text.get(word..self.at).unwrap_or_default());
+        let command = self.command();
+        let word = command.rsplit_once(|c: char| c.is_ascii_whitespace());
+        let (before, written) = word.unwrap_or(("", command));
         let is_assignment = written.split_once('=').is_some_and(|(name, _)| {
             !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
         });
@@ -253,13 +256,6 @@ impl<'s> ScriptReader<'s> {
         });
         let is_case = before.split_whitespace().last() == Some("case");
         level.is_test || is_case || (is_assignment && assigns)
-    }
-
-    fn word_start(&self) -> usize {
-        let from = self.levels.last().map_or(0, |level| level.command);
-        let written = self.text.get(from..self.at).unwrap_or_default();
-        let blank = written.iter().rposition(u8::is_ascii_whitespace);
-        from + blank.map_or(0, |blank| blank + 1)
     }
 
     fn starts_word(&self) -> bool {
@@ -287,17 +283,14 @@ impl<'s> ScriptReader<'s> {
             }
             return;
         }
-        let at = self.at;
-        let is_outer = self.levels.len() == 1;
-        let Some(level) = self.levels.last_mut() else { return };
-        let command = self.text.get(level.command..at).unwrap_or_default();
-        let command = String::from_utf8_lossy(command);
-        if is_outer {
-            self.loops.keywords(&command, false);
+        let (at, command) = (self.at, self.command());
+        if self.levels.len() == 1 {
+            self.loops.keywords(command, false);
         }
+        let Some(level) = self.levels.last_mut() else { return };
         let program = command.split_whitespace().find(|word| !is_keyword(word)).unwrap_or_default();
         if !HARMLESS.contains(&program) {
-            level.pipes.push(at);
+            level.pipes.push(Pipe::new(at, command, self.last));
         }
         level.command = at + 1;
     }
@@ -307,15 +300,23 @@ impl<'s> ScriptReader<'s> {
         matches!(before, Some(b'>' | b'<')) || self.peek(1) == b'>'
     }
 
+    /// The current command, up to this position.
+    fn command(&self) -> &'s str {
+        let from = self.levels.last().map_or(0, |level| level.command);
+        self.text.get(from..self.at).and_then(|text| str::from_utf8(text).ok()).unwrap_or_default()
+    }
+
     fn separate(&mut self) {
+        let command = self.command();
         if let [level] = self.levels.as_slice() {
             let before = level.command.checked_sub(1).and_then(|at| self.text.get(at));
             // A failure of the command before a pipe is reported at the pipe.
             let is_handled = before == Some(&b'|')
                 || matches!((self.peek(0), self.peek(1)), (b'&', _) | (b'|', b'|'));
-            let command = self.text.get(level.command..self.at).map(str::from_utf8);
-            let command = command.and_then(Result::ok).unwrap_or_default();
             self.loops.command(command, level.command, is_handled);
+        }
+        if !command.trim_ascii().is_empty() {
+            self.last = command;
         }
         let Some(level) = self.levels.last_mut() else { return };
         self.script.pipes.append(&mut level.pipes);
