@@ -31,6 +31,7 @@ pub(super) use self::{
 };
 use crate::{
     container::{NoKill, OomKill},
+    metrics::Phase,
     plugin::{PluginDefinition, without_shell},
     settings::{DISK, FILE_SIZE, FILES, MEMORY, OUTPUT, PROCESSES, Setting},
 };
@@ -89,6 +90,10 @@ const REFUSED: [&str; 4] = ["permission denied", "operation not permitted", "eac
 const READ_ONLY: &str = "it cannot change the repository, because its definition has \
                          spec.workspace.readOnly: let it write to $TMPDIR, or remove readOnly";
 
+/// The remedy for a discovery that fails wherever nothing matches.
+const NO_MATCH: &str = "without a match, it must print nothing and end with 0, and grep ends with 1: \
+                        append `|| [ $? = 1 ]` to the script";
+
 /// The remedy for a script that does not wait for what it starts.
 const HELD: &str = "it had ended, but a process that it started kept its standard output open: \
                     `wait` for it in the script, or start it with >/dev/null 2>&1";
@@ -104,6 +109,7 @@ pub struct Hint(String);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts<'e> {
     pub(super) plugin: &'e PluginDefinition,
+    pub(super) phase: Phase,
     pub(super) bounds: &'e Bounds,
     pub(super) end: Termination,
     pub(super) usage: Option<Usage>,
@@ -151,7 +157,8 @@ impl Hint {
         let known = known.or_else(|| tier::advice(facts.text).map(str::to_owned));
         let known = known.or_else(|| remote::advice(facts.text).map(str::to_owned));
         let known = known.or_else(|| facts.by_crash());
-        known.or_else(|| facts.by_queue()).or_else(|| facts.by_wait()).map(Self)
+        let known = known.or_else(|| facts.by_queue()).or_else(|| facts.by_wait());
+        known.or_else(|| facts.by_discovery()).map(Self)
     }
 
     /// Returns a hint if a program could not be started: `text` is the error.
@@ -291,6 +298,12 @@ impl Facts<'_> {
         } else {
             missing
         })
+    }
+
+    /// A search that found nothing, in a script that takes this for a failure.
+    fn by_discovery(&self) -> Option<String> {
+        let is_silent = self.phase == Phase::Discover && self.text.trim().is_empty();
+        (is_silent && self.end == Termination::Exit(1)).then(|| NO_MATCH.to_owned())
     }
 
     /// A file without an executable bit.

@@ -187,7 +187,7 @@ impl Workspace {
         context: &RequestContext,
     ) -> FailedCommand {
         let Checkout { lease, defaults, .. } = &self.checkout;
-        let Ended { line, output, killed, .. } = ended;
+        let Ended { phase, line, output, killed, .. } = ended;
         let said = ended.said(context);
         let text = said.all();
         let refusal = self.refusal(&text, output).await;
@@ -195,6 +195,7 @@ impl Workspace {
         let oom = defaults.oom.since(*killed);
         let hint = Hint::of_end(&Facts {
             plugin: &context.plugin,
+            phase: *phase,
             bounds: lease.bounds(),
             end: output.termination,
             usage: output.usage,

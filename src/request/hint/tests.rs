@@ -62,6 +62,7 @@ fn hint_after(
 fn facts<'e>(plugin: &'e PluginDefinition, bounds: &'e Bounds, end: Termination) -> Facts<'e> {
     Facts {
         plugin,
+        phase: Phase::Generate,
         bounds,
         end,
         usage: None,
@@ -358,6 +359,23 @@ fn a_missing_program_has_a_remedy_by_name_and_by_path() {
     assert_eq!(in_shell(127, text), remedy);
     assert!(in_shell(1, text).contains("left out"), "another command has failed");
     assert_eq!(in_shell(127, "gone"), "");
+}
+
+#[test]
+fn a_discovery_that_finds_nothing_must_not_fail() {
+    let (plugin, bounds) = (definition_of("x", "limits: {}"), Bounds::default());
+    let hint = |phase, code, text| {
+        let end = Termination::Exit(code);
+        Hint::of_end(&Facts { phase, text, ..facts(&plugin, &bounds, end) })
+    };
+    assert_eq!(hint(Phase::Discover, 1, ""), Some(Hint(NO_MATCH.to_owned())));
+    for other in [
+        hint(Phase::Generate, 1, ""),
+        hint(Phase::Discover, 2, ""),
+        hint(Phase::Discover, 1, "find: no such option"),
+    ] {
+        assert_eq!(other, None);
+    }
 }
 
 #[test]
