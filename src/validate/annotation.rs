@@ -3,7 +3,10 @@
 use std::fmt::Write;
 
 use super::Validation;
-use crate::plugin::{Region, Severity};
+use crate::{
+    plugin::{Region, Severity},
+    terminal::printable,
+};
 
 /// One line for each diagnostic.
 pub(super) fn github(report: &Validation) -> String {
@@ -27,9 +30,11 @@ pub(super) fn github(report: &Validation) -> String {
     text
 }
 
-/// Escapes characters that separate fields or lines; GitHub's runner decodes them.
+/// Escapes characters that separate fields or lines; GitHub's runner decodes them, and no
+/// others.
 fn message(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    let text = text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    printable(&text).into_owned()
 }
 
 fn property(text: &str) -> String {
@@ -44,5 +49,10 @@ mod tests {
     fn what_ends_a_property_or_a_message_is_escaped() {
         assert_eq!(property("a:b,c%\n"), "a%3Ab%2Cc%25%0A");
         assert_eq!(message("a:b,c%\r\n"), "a:b,c%25%0D%0A");
+    }
+
+    #[test]
+    fn nothing_controls_a_terminal() {
+        assert_eq!(property("a\u{1b}[31m"), "a\u{fffd}[31m");
     }
 }
