@@ -109,6 +109,8 @@ pub(super) fn warning(finding: &Finding, locator: &Locator<'_>) -> Option<Diagno
                 .note("Argo CD accepts any case, but other tools do not")
                 .help(format!("write `{canonical}`"))
         }
+        // By convention, a place for anchors.
+        FindingKind::Unknown { .. } if path.len() == 1 && key.starts_with("x-") => return None,
         FindingKind::Unknown { .. } if LEGACY_KEYS.contains(&key) => {
             Diagnostic::new(Code::LegacyKey, format!("`{key}` has no effect"))
                 .label("obsolete key of argocd-cm plugins")

@@ -48,7 +48,9 @@ fn faults(value: &Value, schema: &Value, at: &str) -> Vec<String> {
                     match rule.get(key) {
                         Some(rule) => inside.push((inner, rule, format!("{at}.{key}"))),
                         None => expect(
-                            schema["additionalProperties"] == json!(true),
+                            schema["additionalProperties"] == json!(true)
+                                || schema["patternProperties"] == json!({"^x-": {}})
+                                    && key.starts_with("x-"),
                             &format!("does not know {key}"),
                         ),
                     }
@@ -59,7 +61,12 @@ fn faults(value: &Value, schema: &Value, at: &str) -> Vec<String> {
                 inside.extend(members.map(|(key, inner)| (inner, rule, format!("{at}.{key}"))));
             }
             "pattern" => expect(value.is_string(), "is no text"),
-            "additionalProperties" | "description" | "examples" | "title" | "$schema" => {}
+            "additionalProperties"
+            | "patternProperties"
+            | "description"
+            | "examples"
+            | "title"
+            | "$schema" => {}
             other => panic!("the test does not understand {other}"),
         }
     }
@@ -111,11 +118,12 @@ fn our_own_plugins_satisfy_and_name_the_schema() {
 
 #[test]
 fn the_schema_rejects_everything_that_the_reader_reports() {
-    let good = "kind: ConfigManagementPlugin\nmetadata: {name: a}\nspec:\n  version: v1\n  \
+    let good = "x-common: {a: 1}\nkind: ConfigManagementPlugin\nmetadata: {name: a}\nspec:\n  version: v1\n  \
                 generate: {command: [x]}\n  limits: {memory: 1Gi, requests: 2, timeout: 90s}\n  \
                 sandbox: {network: [443], minimumIsolation: uid, caches: [{name: a, env: B}]}\n";
     assert_eq!(judged(good), Vec::<String>::new());
     for (from, to) in [
+        ("x-common", "common"),
         ("kind: ConfigManagementPlugin", "kind: Plugin"),
         ("name: a}\nspec", "name: ''}\nspec"),
         ("version: v1", "version: 1.0"),

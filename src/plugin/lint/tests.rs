@@ -27,6 +27,16 @@ fn a_plugin_without_mistakes_has_no_warnings() {
 }
 
 #[test]
+fn a_key_for_anchors_is_not_unknown() {
+    let plugin =
+        |key| format!("  discover: {{fileName: x}}\n  generate: {{command: [a]}}\n{key}: {{}}");
+    assert!(found(&plugin("x-common")).is_empty());
+    for unknown in ["common", "  x-common"] {
+        assert!(found(&plugin(unknown))[0].starts_with("CMP0108"), "{unknown}");
+    }
+}
+
+#[test]
 fn a_pipeline_is_reported_at_its_pipe() {
     assert_eq!(generate("[sh, -c, 'kustomize build | avp -']"), ["CMP0301 6:40"]);
     let block = "[sh, -c]\n    args:\n      - |\n        set -e\n        a | b\n";

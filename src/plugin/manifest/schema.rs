@@ -25,6 +25,8 @@ pub fn schema() -> Value {
         "$schema": DRAFT,
         "title": TITLE,
         "required": ["kind", "metadata", "spec"],
+        // Places for anchors.
+        "patternProperties": {"^x-": {}},
     });
     merge(&mut schema, required);
     require(&mut schema, "/properties/metadata", json!({"required": ["name"]}));
