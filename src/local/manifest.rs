@@ -6,10 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error as _},
+};
+use serde_json::Value;
 use thiserror::Error;
 
 use super::parameters::ParameterValue;
+use crate::plugin::documents;
 
 /// Longest file in bytes. The API server takes no object above 1.5 MiB; a file
 /// may hold more than one.
@@ -45,9 +50,14 @@ pub enum NoApplication {
     /// The file is too large.
     #[error("it is larger than {} MiB", MAX_FILE >> 20)]
     Large,
-    /// The file is not YAML, or a field has another type.
-    #[error("{0}")]
-    Invalid(#[from] serde_yaml::Error),
+    /// A document is not YAML, or a field has another type.
+    #[error("document {number}: {reason}")]
+    Invalid {
+        /// Its number.
+        number: usize,
+        /// The error.
+        reason: String,
+    },
     /// There is no document of kind Application.
     #[error("it has no document of kind Application")]
     Absent,
@@ -107,9 +117,9 @@ struct Source {
 struct Plugin {
     #[serde(default)]
     name: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "named")]
     env: Vec<Variable>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "named")]
     parameters: Vec<ParameterValue>,
 }
 
@@ -131,7 +141,7 @@ impl Manifest {
     }
 
     fn parse(
-        text: &str,
+        text: &[u8],
         name: Option<&str>,
         position: Option<usize>,
     ) -> Result<Self, NoApplication> {
@@ -192,31 +202,55 @@ fn only(mut all: impl Iterator<Item = bool>) -> Option<usize> {
     (!all.any(|is_it| is_it)).then_some(index)
 }
 
-fn text(path: &Path) -> Result<String, NoApplication> {
-    let mut text = String::new();
+fn text(path: &Path) -> Result<Vec<u8>, NoApplication> {
+    let mut text = Vec::new();
     let read = match path.as_os_str().as_encoded_bytes() {
-        b"-" => io::stdin().take(MAX_FILE + 1).read_to_string(&mut text)?,
-        _ => fs::File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?,
+        b"-" => io::stdin().take(MAX_FILE + 1).read_to_end(&mut text)?,
+        _ => fs::File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut text)?,
     };
     if read as u64 > MAX_FILE { Err(NoApplication::Large) } else { Ok(text) }
 }
 
-/// All documents of kind Application.
-fn applications(text: &str) -> Result<Vec<Document>, NoApplication> {
+/// All documents of kind Application, read as kubectl and Argo CD read them.
+fn applications(text: &[u8]) -> Result<Vec<Document>, NoApplication> {
     let mut all = Vec::new();
-    for document in serde_yaml::Deserializer::from_str(text) {
-        let mut document = serde_yaml::Value::deserialize(document)?;
-        document.apply_merge()?;
-        let kind = document.get("kind").and_then(serde_yaml::Value::as_str);
-        if kind == Some("Application") {
-            all.push(from_value(document)?);
+    for (number, range) in (1..).zip(documents(text)) {
+        let invalid = |reason| NoApplication::Invalid { number, reason };
+        let json = cmp_yaml::to_json(text.get(range).unwrap_or_default());
+        let json = json.map_err(|error| invalid(error.to_string()))?;
+        let document: Value =
+            serde_json::from_slice(&json).map_err(|error| invalid(error.to_string()))?;
+        if document.get("kind").is_some_and(|kind| kind == "Application") {
+            let document = serde_json::from_value(without_nulls(document));
+            all.push(document.map_err(|error| invalid(error.to_string()))?);
         }
     }
     Ok(all)
 }
 
-fn from_value<T: DeserializeOwned>(value: serde_yaml::Value) -> Result<T, NoApplication> {
-    Ok(serde_yaml::from_value(value)?)
+/// The value without members that are null: for Kubernetes, they are absent.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let set = members.into_iter().filter(|(_, value)| !value.is_null());
+            set.map(|(key, value)| (key, without_nulls(value))).collect()
+        }
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
+    }
+}
+
+/// Reads items one by one, so that an error names its item.
+fn named<'de, D: Deserializer<'de>, T: DeserializeOwned>(items: D) -> Result<Vec<T>, D::Error> {
+    let read = |item: Value| {
+        let name = item.get("name").cloned().unwrap_or_default();
+        serde_json::from_value(item).map_err(|error| {
+            D::Error::custom(format!(
+                "{name}: {error}: put quotes around strings such as \"yes\", \"1.0\" and \"0644\""
+            ))
+        })
+    };
+    Vec::<Value>::deserialize(items)?.into_iter().map(read).collect()
 }
 
 fn choose(mut all: Vec<Document>, name: Option<&str>) -> Result<Document, NoApplication> {
@@ -253,7 +287,7 @@ spec:
 ";
 
     fn parse(text: &str) -> Result<Manifest, NoApplication> {
-        Manifest::parse(text, None, None)
+        Manifest::parse(text.as_bytes(), None, None)
     }
 
     #[test]
@@ -279,12 +313,25 @@ spec:
     }
 
     #[test]
+    fn words_have_the_types_that_they_have_for_kubectl() {
+        for (value, shown) in [("on", "boolean `true`"), ("0644", "integer `420`")] {
+            let text = TWO_SOURCES.replace("value: b", &format!("value: {value}"));
+            let error = parse(&text).unwrap_err().to_string();
+            let start = format!("document 2: \"A\": invalid type: {shown}, expected a string: ");
+            assert!(error.starts_with(&start), "{error}");
+        }
+        let text = TWO_SOURCES.replace("env: [{name: A, value: b}, {name: E}]", "env:");
+        let manifest = parse(&text.replace("value: b", "value: 'on'")).unwrap();
+        assert!(manifest.environment.is_empty());
+    }
+
+    #[test]
     fn an_ambiguous_source_is_refused() {
-        let two = TWO_SOURCES.replace("chart: x", "path: y, plugin: {}");
+        let two = TWO_SOURCES.replace("chart: x", "path: x, plugin: {}");
         assert!(matches!(parse(&two), Err(NoApplication::Sources { count: 2 })));
-        assert!(Manifest::parse(&two, None, Some(2)).is_ok());
+        assert!(Manifest::parse(two.as_bytes(), None, Some(2)).is_ok());
         for position in [0, 3] {
-            assert!(Manifest::parse(&two, None, Some(position)).is_err(), "{position}");
+            assert!(Manifest::parse(two.as_bytes(), None, Some(position)).is_err(), "{position}");
         }
     }
 
@@ -293,14 +340,14 @@ spec:
         let other = TWO_SOURCES.replace("name: web", "name: api");
         let both = format!("{TWO_SOURCES}---\n{other}");
         assert!(matches!(parse(&both), Err(NoApplication::Several(names)) if names.len() == 2));
-        let api = Manifest::parse(&both, Some("api"), None).unwrap();
+        let api = Manifest::parse(both.as_bytes(), Some("api"), None).unwrap();
         assert_eq!(api.name.as_deref(), Some("team_api"));
     }
 
     #[test]
     fn files_without_an_application_are_refused() {
         assert!(matches!(parse("kind: Pod\n"), Err(NoApplication::Absent)));
-        assert!(matches!(parse("a: [\n"), Err(NoApplication::Invalid(_))));
+        assert!(matches!(parse("a: [\n"), Err(NoApplication::Invalid { number: 1, .. })));
         let chart = "kind: Application\nmetadata: {}\nspec: {source: {chart: x}}\n";
         assert_eq!(parse(chart).unwrap().path, None);
     }
