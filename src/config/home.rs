@@ -70,9 +70,9 @@ pub fn skeleton(user: u32) -> Skeleton {
 }
 
 fn home_of(user: u32, accounts: &str) -> Option<PathBuf> {
-    let mut fields = accounts.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let account = fields.find(|fields| fields.get(2) == Some(&user.to_string().as_str()))?;
-    account.get(5).map(PathBuf::from).filter(|home| home.is_absolute())
+    let user = user.to_string();
+    let account = accounts.lines().find(|line| line.split(':').nth(2) == Some(&user))?;
+    account.split(':').nth(5).map(PathBuf::from).filter(|home| home.is_absolute())
 }
 
 /// The first part for a place counts, so variables come before the defaults.
@@ -93,12 +93,9 @@ fn parts(homes: &[PathBuf], variables: Variables) -> Vec<HomePart> {
     let caches = helm_cache.into_iter().chain(below(".cache/helm"));
     let unpacked = caches.map(|cache| cache.join("plugins"));
     let repositories = helm_config.iter().map(|path| path.join(REPOSITORIES));
-    let explicit: Vec<_> = repositories
+    repositories
         .map(part(helm(CONFIG).join(REPOSITORIES), SETTINGS, true))
         .chain(helm_config.clone().map(part(helm(CONFIG), SETTINGS, true)))
-        .collect();
-    explicit
-        .into_iter()
         .chain(helm_data.into_iter().chain(shares).map(part(helm(SHARE), DATA, true)))
         .chain(tools)
         // All else in directories that are set explicitly, but not in `/home`.
