@@ -45,7 +45,7 @@ pub async fn compare(plugins: &[Moved], check: &Comparison) -> Result<(), LocalE
         request.parcel.timeout_setting = settings::ANSWER_TIMEOUT.variable();
         let Request { parcel, .. } = &request;
         let is_only = plugins.len() == 1 || check.plugin.is_some();
-        if !is_only && !is_claimed(peer.socket(), parcel, plugin, &report).await? {
+        if !is_only && !is_claimed(peer.socket(), parcel, plugin, &report).await {
             continue;
         }
         rendered += 1;
@@ -75,19 +75,16 @@ fn failed(plugin: &Moved, server: &'static str, error: LocalError) -> LocalError
 }
 
 /// True if the plugin claims the application; otherwise reports the reason.
-async fn is_claimed(
-    socket: &Path,
-    parcel: &Parcel,
-    plugin: &Moved,
-    report: &Report,
-) -> Result<bool, LocalError> {
-    let reason = match ask(socket, parcel).await? {
-        Claim::Match => return Ok(true),
-        Claim::NoMatch => "does not claim the application",
-        Claim::ByName => "has no discovery: name it with --check-plugin",
+async fn is_claimed(socket: &Path, parcel: &Parcel, plugin: &Moved, report: &Report) -> bool {
+    let reason = match ask(socket, parcel).await {
+        Ok(Claim::Match) => return true,
+        Ok(Claim::NoMatch) => "does not claim the application".to_owned(),
+        Ok(Claim::ByName) => "has no discovery: name it with --check-plugin".to_owned(),
+        // Argo CD asks the next one, too.
+        Err(error) => format!("cannot tell if it claims the application: {error}"),
     };
     report.step("left out", &format!("{} {reason}", plugin.name));
-    Ok(false)
+    false
 }
 
 fn names(plugins: &[Moved]) -> Vec<String> {

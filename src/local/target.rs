@@ -115,12 +115,17 @@ pub(super) async fn choose(
     if let [(name, path)] = sockets {
         return Ok((name.clone(), Client::connect(path).await?));
     }
+    let mut failed = None;
     for (name, path) in sockets {
-        if matches!(ask(path, parcel).await?, Claim::Match) {
-            return Ok((name.clone(), Client::connect(path).await?));
+        match ask(path, parcel).await {
+            Ok(Claim::Match) => return Ok((name.clone(), Client::connect(path).await?)),
+            Ok(Claim::NoMatch | Claim::ByName) => {}
+            // Argo CD asks the next one, too.
+            Err(error) => failed = failed.or(Some(error)),
         }
     }
-    Err(LocalError::NoMatch { known: names(sockets) })
+    let known = names(sockets);
+    Err(failed.map_or(LocalError::NoMatch { known }, LocalError::Client))
 }
 
 /// True if the only plugin has discovery, which does not claim the application.

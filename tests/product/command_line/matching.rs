@@ -1,33 +1,54 @@
 //! `match` says why a plugin claims an application or does not.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    process::{Command, Output},
+};
 
 use serde_json::Value;
 
-#[test]
-fn the_reason_of_each_rule_is_shown_also_if_its_verdict_was_known() {
+/// Runs a command for an application with a chart, and with plugins of these rules.
+fn run(arguments: &[&str], rules: &[(&str, &str)]) -> Output {
     let directory = tempfile::TempDir::with_prefix("cmp-match-").unwrap();
     let [app, plugins] = ["app", "plugins"].map(|name| directory.path().join(name));
     for path in [&app, &plugins] {
         fs::create_dir(path).unwrap();
     }
     fs::write(app.join("Chart.yaml"), "").unwrap();
-    for (name, discover) in [
+    for (name, discover) in rules {
+        let text = format!(
+            "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\nspec:\n  generate: {{command: \
+             [echo, 'kind: Chart']}}\n  discover: {{{discover}}}\n"
+        );
+        fs::write(plugins.join(format!("{name}.yaml")), text).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    command.args(arguments).args(["-o", "json", "--isolation", "none", "--plugins-dir"]);
+    command.arg(&plugins).arg(&app).output().unwrap()
+}
+
+#[test]
+fn a_discovery_that_fails_leaves_the_application_to_the_next_plugin() {
+    let fails = ("fails", "find: {command: ['false']}");
+    let output = run(&["render"], &[fails, ("next", "fileName: Chart.yaml")]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("1 manifest by plugin next"), "{stderr}");
+    let output = run(&["render"], &[fails, ("other", "fileName: none")]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("error running find command: `false`"), "{stderr}");
+    assert_eq!(output.status.code(), Some(5));
+}
+
+#[test]
+fn the_reason_of_each_rule_is_shown_also_if_its_verdict_was_known() {
+    let rules = [
         ("again", "fileName: Chart.yaml"),
         ("claims", "fileName: Chart.yaml"),
         ("misses", "find: {glob: '**/*.cue'}"),
         ("prints", "find: {command: [echo, x]}"),
         ("silent", "find: {command: ['true']}"),
-    ] {
-        let text = format!(
-            "kind: ConfigManagementPlugin\nmetadata: {{name: {name}}}\nspec:\n  generate: {{command: \
-             [x]}}\n  discover: {{{discover}}}\n"
-        );
-        fs::write(plugins.join(format!("{name}.yaml")), text).unwrap();
-    }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
-    command.args(["match", "-o", "json", "--isolation", "none", "--plugins-dir"]);
-    let output = command.arg(&plugins).arg(&app).output().unwrap();
+    ];
+    let output = run(&["match"], &rules);
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");

@@ -109,6 +109,38 @@ fn an_unknown_plugin_and_a_missing_server_are_named() {
 }
 
 #[test]
+fn a_plugin_whose_discovery_fails_is_left_out() {
+    let place = Place::new("cat here.yaml");
+    let pod = fs::read_to_string(place.path("pod.yaml")).unwrap();
+    let (pod, map) = pod.split_once("---\n").unwrap();
+    let (containers, volume) = pod.split_once("  volumes:\n").unwrap();
+    let (_, container) = containers.split_once("  containers:\n").unwrap();
+    let other = |text: &str| text.replace("tool", "other");
+    let rule = |command| format!("      discover: {{find: {{command: [{command}]}}}}\n");
+    let both = [
+        containers,
+        &*other(container),
+        "  volumes:\n",
+        volume,
+        &other(volume),
+        "---\n",
+        map,
+        &rule("echo, x"),
+        "---\n",
+        &other(map),
+        &rule("'false'"),
+    ];
+    fs::write(place.path("pod.yaml"), both.concat()).unwrap();
+    let (code, _, stderr) = place.check(&[]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(
+        stderr.contains("left out other cannot tell if it claims the application: "),
+        "{stderr}"
+    );
+    assert!(stderr.contains("same result of tool"), "{stderr}");
+}
+
+#[test]
 fn a_plugin_that_takes_too_long_is_reported_with_the_variable_that_gives_it_more_time() {
     let place = Place::new("sleep 60");
     let (code, _, stderr) = place.check_with(&[], &[("CMP_SUPERVISOR_TIMEOUT", "1s")]);
