@@ -122,7 +122,9 @@ impl Snippet<'_> {
         let shift = " ".repeat(before + ellipsis.chars().count());
         let margin = self.paint.frame(&format!("{} |", " ".repeat(width)));
         let number = self.paint.frame(&format!("{line:>width$} |"));
-        let text = format!("{ellipsis}{}", text.trim_end());
+        let is_cut = written.chars().nth(skipped + MAX_WIDTH).is_some();
+        let rest = if is_cut { " …" } else { "" };
+        let text = format!("{ellipsis}{}{rest}", text.trim_end());
         Some(format!("{margin}\n{number} {text}\n{margin} {shift}{carets}"))
     }
 }
