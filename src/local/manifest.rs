@@ -58,8 +58,8 @@ pub enum NoApplication {
         /// The error.
         reason: String,
     },
-    /// There is no document of kind Application.
-    #[error("it has no document of kind Application")]
+    /// There is no object of kind Application.
+    #[error("it has no object of kind Application")]
     Absent,
     /// There are several, and none has the requested name.
     #[error("it has several Applications: choose one with --name: {}", .0.join(", "))]
@@ -211,18 +211,21 @@ fn text(path: &Path) -> Result<Vec<u8>, NoApplication> {
     if read as u64 > MAX_FILE { Err(NoApplication::Large) } else { Ok(text) }
 }
 
-/// All documents of kind Application, read as kubectl and Argo CD read them.
+/// All objects of kind Application, also of a list, read as kubectl and Argo CD read them.
 fn applications(text: &[u8]) -> Result<Vec<Document>, NoApplication> {
     let mut all = Vec::new();
     for (number, range) in (1..).zip(documents(text)) {
         let invalid = |reason| NoApplication::Invalid { number, reason };
         let json = cmp_yaml::to_json(text.get(range).unwrap_or_default());
         let json = json.map_err(|error| invalid(error.to_string()))?;
-        let document: Value =
+        let mut document: Value =
             serde_json::from_slice(&json).map_err(|error| invalid(error.to_string()))?;
-        if document.get("kind").is_some_and(|kind| kind == "Application") {
-            let document = serde_json::from_value(without_nulls(document));
-            all.push(document.map_err(|error| invalid(error.to_string()))?);
+        let items = document.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take);
+        for object in items.unwrap_or_else(|| vec![document]) {
+            if object.get("kind").is_some_and(|kind| kind == "Application") {
+                let object = serde_json::from_value(without_nulls(object));
+                all.push(object.map_err(|error| invalid(error.to_string()))?);
+            }
         }
     }
     Ok(all)
@@ -342,6 +345,14 @@ spec:
         assert!(matches!(parse(&both), Err(NoApplication::Several(names)) if names.len() == 2));
         let api = Manifest::parse(both.as_bytes(), Some("api"), None).unwrap();
         assert_eq!(api.name.as_deref(), Some("team_api"));
+    }
+
+    #[test]
+    fn a_list_that_kubectl_printed_has_applications() {
+        let (_, application) = TWO_SOURCES.split_once("---\n").unwrap();
+        let item = application.replace('\n', "\n  ");
+        let manifest = parse(&format!("kind: List\nitems:\n- kind: Pod\n- {item}")).unwrap();
+        assert_eq!(manifest.name.as_deref(), Some("team_web"));
     }
 
     #[test]

@@ -89,7 +89,7 @@ fn an_application_that_cannot_be_rendered_names_the_file_and_the_reason() {
     let without_path = APPLICATION.replace("path: apps/web", "chart: web");
     let elsewhere = APPLICATION.replace("apps/web", "apps/none");
     for (application, reason) in [
-        ("kind: Pod", "error: -: it has no document of kind Application"),
+        ("kind: Pod", "error: -: it has no object of kind Application"),
         (
             &without_path,
             "error: -: the source of the Application has no path: add the directory as APP_DIR",
