@@ -66,18 +66,19 @@ pub async fn render(
     let target = Target::open(options, Observation::Off, plugin, &mut report).await?;
     let rendered = target.with(&mut report, async |sockets| {
         let (name, mut client) = choose(plugin, sockets, parcel).await?;
-        let is_named = plugin.is_some() || options.socket.is_some();
-        let needs_name = !is_named && is_unclaimed(sockets, parcel).await;
+        // The repository of a bundle is the one that was sent, and can be a part.
+        let is_asked = options.socket.is_none() && options.from_bundle.is_none();
+        let is_unclaimed = is_asked && is_unclaimed(plugin, sockets, parcel).await;
         let manifests = client.generate(parcel).await;
         let is_repeated = twice && manifests.is_ok();
         let again = if is_repeated { Some(client.generate(parcel).await) } else { None };
-        Ok((name, needs_name, manifests, again))
+        Ok((name, is_unclaimed, manifests, again))
     });
-    let (name, needs_name, manifests, again) = rendered.await?;
-    if needs_name {
+    let (name, is_unclaimed, manifests, again) = rendered.await?;
+    if is_unclaimed {
         report.warn(&format!(
-            "the discovery of {name} does not claim this application: Argo CD uses it only if the \
-             Application names it"
+            "the discovery of {name} does not claim this application: Argo CD does not use {name} for \
+             it, even if the Application names it"
         ));
     }
     let (manifests, again) = (manifests?, again.transpose()?);

@@ -128,10 +128,10 @@ pub(super) async fn choose(
     Err(failed.map_or(LocalError::NoMatch { known }, LocalError::Client))
 }
 
-/// True if the only plugin has discovery, which does not claim the application.
-pub(super) async fn is_unclaimed(sockets: &Sockets, parcel: &Parcel) -> bool {
-    let [(_, path)] = sockets.as_slice() else { return false };
-    matches!(ask(path, parcel).await, Ok(Claim::NoMatch))
+/// True if the discovery of the named or only plugin does not claim the application, or fails.
+pub(super) async fn is_unclaimed(named: Option<&str>, sockets: &Sockets, parcel: &Parcel) -> bool {
+    let Ok([(_, path)]) = wanted(named, sockets) else { return false };
+    matches!(ask(path, parcel).await, Ok(Claim::NoMatch) | Err(ClientError::Status(_)))
 }
 
 /// The named plugin, or all plugins.

@@ -40,6 +40,26 @@ fn a_discovery_that_fails_leaves_the_application_to_the_next_plugin() {
 }
 
 #[test]
+fn a_plugin_that_argo_cd_would_not_use_is_told_also_if_it_is_named() {
+    let rules = [
+        ("claims", "fileName: Chart.yaml"),
+        ("fails", "find: {command: ['false']}"),
+        ("misses", "fileName: none"),
+        ("named", ""),
+    ];
+    for (plugin, is_used) in
+        [("claims", true), ("fails", false), ("misses", false), ("named", true)]
+    {
+        let output = run(&["render", "--plugin", plugin], &rules);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{stderr}");
+        let told =
+            format!("Argo CD does not use {plugin} for it, even if the Application names it");
+        assert_eq!(!stderr.contains(&told), is_used, "{stderr}");
+    }
+}
+
+#[test]
 fn the_reason_of_each_rule_is_shown_also_if_its_verdict_was_known() {
     let rules = [
         ("again", "fileName: Chart.yaml"),
