@@ -224,7 +224,7 @@ fn applications(text: &[u8]) -> Result<Vec<Document>, NoApplication> {
         for object in items.unwrap_or_else(|| vec![document]) {
             if object.get("kind").is_some_and(|kind| kind == "Application") {
                 let object = serde_json::from_value(without_nulls(object));
-                all.push(object.map_err(|error| invalid(error.to_string()))?);
+                all.push(object.map_err(|error| invalid(with_remedy(&error)))?);
             }
         }
     }
@@ -243,15 +243,18 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
+fn with_remedy(error: &serde_json::Error) -> String {
+    let error = error.to_string();
+    let needs_quotes = error.ends_with("expected a string") || error.ends_with("path string");
+    let remedy = ": put quotes around strings such as \"yes\", \"1.0\" and \"0644\"";
+    error + if needs_quotes { remedy } else { "" }
+}
+
 /// Reads items one by one, so that an error names its item.
 fn named<'de, D: Deserializer<'de>, T: DeserializeOwned>(items: D) -> Result<Vec<T>, D::Error> {
     let read = |item: Value| {
         let name = item.get("name").cloned().unwrap_or_default();
-        serde_json::from_value(item).map_err(|error| {
-            D::Error::custom(format!(
-                "{name}: {error}: put quotes around strings such as \"yes\", \"1.0\" and \"0644\""
-            ))
-        })
+        serde_json::from_value(item).map_err(|error| D::Error::custom(format!("{name}: {error}")))
     };
     Vec::<Value>::deserialize(items)?.into_iter().map(read).collect()
 }
@@ -317,11 +320,15 @@ spec:
 
     #[test]
     fn words_have_the_types_that_they_have_for_kubectl() {
-        for (value, shown) in [("on", "boolean `true`"), ("0644", "integer `420`")] {
-            let text = TWO_SOURCES.replace("value: b", &format!("value: {value}"));
-            let error = parse(&text).unwrap_err().to_string();
-            let start = format!("document 2: \"A\": invalid type: {shown}, expected a string: ");
-            assert!(error.starts_with(&start), "{error}");
+        for (key, value, shown) in [
+            ("value: b", "value: on", "\"A\": invalid type: boolean `true`"),
+            ("value: b", "value: 0644", "\"A\": invalid type: integer `420`"),
+            ("path: apps/web", "path: y", "invalid type: boolean `true`"),
+            ("targetRevision: main", "targetRevision: 1.10", "invalid type: floating point `1.1`"),
+        ] {
+            let error = parse(&TWO_SOURCES.replace(key, value)).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("document 2: {shown}, expected ")), "{error}");
+            assert!(error.contains(" string: put quotes around "), "{error}");
         }
         let text = TWO_SOURCES.replace("env: [{name: A, value: b}, {name: E}]", "env:");
         let manifest = parse(&text.replace("value: b", "value: 'on'")).unwrap();
