@@ -4,6 +4,7 @@
 mod broken;
 mod crowd;
 mod killed;
+mod newborn;
 mod older;
 mod orphaned;
 mod refused;
@@ -50,6 +51,7 @@ pub(crate) fn all() -> impl Iterator<Item = Trial> {
         refused::FACTS,
         broken::FACTS,
         killed::FACTS,
+        newborn::FACTS,
         orphaned::FACTS,
         older::FACTS,
         users::FACTS,

@@ -32,6 +32,11 @@ impl Stat {
         Self::at(&format!("/proc/{pid}/stat"))
     }
 
+    /// Reads those of this process.
+    pub fn own() -> io::Result<Self> {
+        Self::at("/proc/self/stat")
+    }
+
     /// Reads those of one thread of a process. `is_running` is about this thread.
     pub fn of_thread(pid: u32, thread: u32) -> io::Result<Self> {
         Self::at(&format!("/proc/{pid}/task/{thread}/stat"))
@@ -74,6 +79,7 @@ mod tests {
     fn this_process_has_figures() {
         let stat = Stat::of(std::process::id()).unwrap();
         assert!(stat.threads > 0 && stat.started > 0, "{stat:?}");
+        assert_eq!(Stat::own().unwrap().started, stat.started);
         let first = Stat::of_thread(std::process::id(), std::process::id()).unwrap();
         assert_eq!((first.parent, first.started), (stat.parent, stat.started));
     }

@@ -44,7 +44,7 @@ use std::{
 use nix::{
     errno::Errno,
     sys::ptrace,
-    unistd::{Gid, Uid, dup2_stderr},
+    unistd::{Gid, Pid, Uid, dup2_stderr},
 };
 
 pub(super) use self::watch::{KILL_ORDER, lacked_process, told_by_init};
@@ -87,6 +87,8 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WorkerContext<'s> {
     pub(super) fork: SingleThreaded,
+    /// The process with which this one ends: the spawner, unless another one is between.
+    pub(super) parent: Pid,
     pub(super) tier: Tier,
     pub(super) policy: Option<&'s Policy>,
     pub(super) paths: &'s PathRules,
@@ -106,6 +108,11 @@ pub(super) struct WorkerContext<'s> {
 }
 
 impl WorkerContext<'_> {
+    /// The context of a child of this process.
+    fn below(&self) -> Self {
+        Self { parent: Pid::this(), ..*self }
+    }
+
     /// The place where a child of the spawner begins that is to do a job.
     pub(super) fn birth(&self) -> Birth<'static> {
         match self.tier {

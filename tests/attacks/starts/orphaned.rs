@@ -41,12 +41,12 @@ fn stage(setting: Setting, daemon: &str) -> Stage {
 }
 
 /// Tiers with the setting they run in. `none` uses the same guards as `landlock`.
-fn every_tier() -> [(&'static str, Setting); 4] {
+pub(super) fn every_tier() -> [(&'static str, Setting); 4] {
     let (uid, landlock) = (Setting::Uid, Setting::Landlock);
     [("namespaces", Setting::Namespaces), ("uid", uid), ("landlock", landlock), ("none", uid)]
 }
 
-fn in_tier(tier: &'static str, setting: Setting, daemon: &str) -> Stage {
+pub(super) fn in_tier(tier: &'static str, setting: Setting, daemon: &str) -> Stage {
     let mut stage = stage(setting, daemon);
     stage.options.isolation = tier;
     if tier == "none" {

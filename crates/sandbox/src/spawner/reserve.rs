@@ -15,14 +15,16 @@ use std::{
 };
 
 use nix::{
+    errno::Errno,
     sys::{prctl, signal::Signal},
-    unistd::{Pid, getppid},
+    unistd::Pid,
 };
 
 use super::{backoff::Backoff, duty::Duty, uid_pool::UidPool};
 use crate::{
     kernel::{
         fork::{Birth, SingleThreaded, close_all_but},
+        parent::end_with,
         policy::Policy,
     },
     wire::channel,
@@ -286,10 +288,7 @@ impl Reserve {
 impl Standby {
     fn create(fork: SingleThreaded, birth: Birth<'_>, kit: Kit<'_>) -> io::Result<Self> {
         let (orders, theirs) = channel::packet_pair()?;
-        // The parent of an init is outside its namespace, where it has no number.
-        let is_inside = birth.namespaces.is_empty();
-        let parent = if is_inside { Pid::this() } else { Pid::from_raw(0) };
-        let pid = fork.fork_at(birth, || stand_by(&theirs, parent, kit))?;
+        let pid = fork.fork_at(birth, || stand_by(&theirs, kit))?;
         Ok(Self { pid, orders })
     }
 }
@@ -342,18 +341,17 @@ enum Unfit {
 }
 
 /// Runs in a child.
-fn stand_by(orders: &OwnedFd, parent: Pid, kit: Kit<'_>) -> i32 {
+fn stand_by(orders: &OwnedFd, kit: Kit<'_>) -> i32 {
     rename(c"cmp-standby");
-    let prepared = prepare(orders, &[], parent, kit);
+    let prepared = prepare(orders, &[], kit);
     if prepared == Err(Unfit::ForEverything) {
         return UNFIT;
     }
     match channel::receive::<Duty>(orders) {
         Ok(Some((duty, descriptors))) => {
             // The reason, for example too little memory, may have gone in the meantime.
-            let is_fit = duty.is_work()
-                || prepared.is_ok()
-                || prepare(orders, &descriptors, parent, kit).is_ok();
+            let is_fit =
+                duty.is_work() || prepared.is_ok() || prepare(orders, &descriptors, kit).is_ok();
             if !is_fit {
                 return UNFIT;
             }
@@ -365,16 +363,16 @@ fn stand_by(orders: &OwnedFd, parent: Pid, kit: Kit<'_>) -> i32 {
     }
 }
 
-/// Each of the last two steps makes sure that this process ends with the spawner. An init cannot
-/// see whether the spawner has ended before: its orders tell it. `received` came with the order.
-fn prepare(orders: &OwnedFd, received: &[OwnedFd], parent: Pid, kit: Kit<'_>) -> Result<(), Unfit> {
+/// Each of the last two steps makes sure that this process ends with the spawner. `received` came
+/// with the order.
+fn prepare(orders: &OwnedFd, received: &[OwnedFd], kit: Kit<'_>) -> Result<(), Unfit> {
     let left = kit.uids.map_or(Ok(()), UidPool::leave);
-    let bound = prctl::set_pdeathsig(Signal::SIGKILL);
+    let bound = end_with(kit.worker.parent, Signal::SIGKILL);
     // Descriptors of other requests would stay open for the time of the wait.
     let places = kit.worker.policy.into_iter().flat_map(Policy::descriptors);
     let own = received.iter().chain([orders]).map(OwnedFd::as_fd);
     let closed = close_all_but(places.chain(own));
-    if getppid() != parent || (bound.is_err() && closed.is_err()) {
+    if bound == Err(Errno::ESRCH) || (bound.is_err() && closed.is_err()) {
         return Err(Unfit::ForEverything);
     }
     if left.is_ok() && bound.is_ok() && closed.is_ok() { Ok(()) } else { Err(Unfit::ForEnding) }

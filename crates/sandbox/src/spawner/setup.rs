@@ -13,7 +13,7 @@ use nix::{
         statfs::{TMPFS_MAGIC, fstatfs},
         wait::{WaitStatus, waitpid},
     },
-    unistd::{Uid, geteuid, getppid},
+    unistd::{Pid, Uid, geteuid, getppid},
 };
 
 use super::{
@@ -46,6 +46,8 @@ use crate::{
 /// Everything that leases and workers need.
 #[derive(Debug)]
 pub(super) struct Prepared {
+    /// Process ID of the spawner.
+    spawner: Pid,
     pub(super) tier: Tier,
     pub(super) uids: Option<UidPool>,
     /// Method to find out whether a UID owns processes.
@@ -86,6 +88,7 @@ impl Prepared {
     pub(super) fn kit(&self, fork: SingleThreaded) -> Kit<'_> {
         let worker = WorkerContext {
             fork,
+            parent: self.spawner,
             tier: self.tier,
             policy: self.policy.as_ref(),
             paths: &self.paths,
@@ -214,6 +217,7 @@ fn build(
     };
     filter.install_common()?;
     Ok(Prepared {
+        spawner: Pid::this(),
         tier,
         uids,
         process_check,

@@ -12,7 +12,7 @@ use landlock::{
 use nix::{
     errno::Errno,
     sys::{prctl, signal::kill},
-    unistd::{Pid, getppid, setsid},
+    unistd::{Pid, setsid},
 };
 
 use super::{
@@ -28,15 +28,15 @@ pub(super) fn run(job: &mut Job<'_>) -> i32 {
 }
 
 fn guard(job: &mut Job<'_>) -> io::Result<i32> {
-    let spawner = getppid();
+    let context = job.context;
     setsid()?;
     prctl::set_child_subreaper(true)?;
     watched().thread_block()?;
-    end_with(spawner, KILL_ORDER)?;
-    let context = job.context;
-    let scope =
-        if context.tier == Tier::Landlock { enclose(spawner)? } else { SignalScope::Children };
-    let command = context.fork.fork(|| job.run(context))?;
+    end_with(context.parent, KILL_ORDER)?;
+    let is_scoped = context.tier == Tier::Landlock;
+    let scope = if is_scoped { enclose(context.parent)? } else { SignalScope::Children };
+    let inner = context.below();
+    let command = context.fork.fork(|| job.run(&inner))?;
     scope.watch(command, job)
 }
 

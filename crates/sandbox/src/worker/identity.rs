@@ -16,7 +16,7 @@ use nix::{
         signal::Signal,
         stat::{Mode, mkdirat},
     },
-    unistd::{Gid, Pid, Uid, fchdir, getppid, getresgid, getresuid, setfsuid, setresuid, setsid},
+    unistd::{Gid, Pid, Uid, fchdir, getresgid, getresuid, setfsuid, setresuid, setsid},
 };
 use rustix::process::getgroups;
 
@@ -51,7 +51,6 @@ pub(super) fn assume(
     kind: JobKind,
     groups: &BTreeSet<u32>,
 ) -> Result<OwnedFd, JobError> {
-    let parent = getppid();
     setsid().map_err(step("create a session"))?;
     limits::lower_priority().map_err(step("lower the priority"))?;
     // Guards are not raised: without its guard, a command could outlive its
@@ -66,7 +65,7 @@ pub(super) fn assume(
         change_user(user, &groups).map_err(step("switch to the leased UID"))?;
     }
     drop_capabilities().map_err(step("drop capabilities"))?;
-    end_with(parent, Signal::SIGKILL).map_err(step("set the parent death signal"))?;
+    end_with(context.parent, Signal::SIGKILL).map_err(step("set the parent death signal"))?;
     prctl::set_no_new_privs().map_err(step("set no_new_privs"))?;
     prove_powerless(tenant, groups).map_err(step("verify that no privilege is left"))?;
     let workspace = enter(context, tenant).map_err(step("enter the workspace"))?;

@@ -17,7 +17,6 @@ use nix::{
     errno::Errno,
     sched::CloneFlags,
     sys::{
-        prctl,
         signal::Signal,
         wait::{WaitStatus, waitpid},
     },
@@ -31,7 +30,10 @@ use super::{
     Job,
     watch::{SignalScope, failed, init_code, watched},
 };
-use crate::kernel::fork::{Birth, SingleThreaded};
+use crate::kernel::{
+    fork::{Birth, SingleThreaded},
+    parent::end_with,
+};
 
 /// The namespaces of a worker and its command.
 const NEW: CloneFlags = CloneFlags::CLONE_NEWPID
@@ -78,7 +80,7 @@ fn watch_worker(job: &mut Job<'_>) -> io::Result<i32> {
         return Err(io::Error::other("this process is no init of namespaces"));
     }
     setsid()?;
-    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    end_with(job.context.parent, Signal::SIGKILL)?;
     watched().thread_block()?;
     let inner = root::arrange(job)?;
     let context = inner.context();

@@ -21,7 +21,7 @@ use nix::{
         ptrace::{self, Event, Options},
         signal::SigSet,
     },
-    unistd::{Pid, getppid},
+    unistd::Pid,
 };
 
 pub(super) use self::notes::Sights;
@@ -57,13 +57,13 @@ pub(super) fn run(job: &mut Job<'_>, context: &WorkerContext<'_>) -> i32 {
 }
 
 fn observe(job: &mut Job<'_>, context: &WorkerContext<'_>) -> io::Result<i32> {
-    let parent = getppid();
     // Only SIGKILL ends it before its command: the others go to the command too.
     SigSet::all().thread_block()?;
-    let command = context.fork.fork(|| job.perform(context))?;
+    let inner = context.below();
+    let command = context.fork.fork(|| job.perform(&inner))?;
     // The supervisor must notice that the worker no longer reads it.
     job.channels.archive = None;
-    identity::become_tenant(job.tenant, parent)?;
+    identity::become_tenant(job.tenant, context.parent)?;
     prctl::set_dumpable(false)?;
     let notes = Notes::new(Sights::new(job, context));
     Observer { command, tasks: HashMap::new(), notes, job }.follow()

@@ -35,7 +35,7 @@ pub(super) struct InnerContext<'s> {
 
 impl InnerContext<'_> {
     pub(super) fn context(&self) -> WorkerContext<'_> {
-        WorkerContext { root: self.root.as_fd(), ..*self.outer }
+        WorkerContext { root: self.root.as_fd(), ..self.outer.below() }
     }
 }
 
