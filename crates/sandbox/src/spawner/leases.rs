@@ -75,13 +75,12 @@ impl Leases {
             Some(uids) => Slots::new(uids.pairs.iter().copied().map(Some)),
             None => Slots::new((0..leases).map(|_| None)),
         };
-        // With cgroups, each worker begins in that of its request.
-        let has_inits = prepared.tier == Tier::Namespaces && prepared.cgroups.is_err();
+        let has_cgroups = prepared.cgroups.is_ok();
         let mut leases = Self {
             fork,
             slots,
             children: BTreeMap::new(),
-            reserve: Reserve::new(fork, has_inits),
+            reserve: Reserve::new(fork, prepared.tier, has_cgroups),
             prepared,
             cleaner: Cleaner::new(fork),
             turns: Turns::default(),

@@ -27,7 +27,7 @@ use crate::{
         parent::end_with,
         policy::Policy,
     },
-    wire::channel,
+    wire::{channel, tier::Tier},
     worker::WorkerContext,
 };
 
@@ -103,8 +103,9 @@ pub(super) struct Ordered {
 }
 
 impl Reserve {
-    /// `has_inits` means that only inits of new namespaces become workers.
-    pub(super) fn new(fork: SingleThreaded, has_inits: bool) -> Self {
+    /// A worker in a cgroup of its own starts inside it, and never comes from here.
+    pub(super) fn new(fork: SingleThreaded, tier: Tier, has_cgroups: bool) -> Self {
+        let has_inits = tier == Tier::Namespaces && !has_cgroups;
         Self {
             fork,
             idle: VecDeque::new(),

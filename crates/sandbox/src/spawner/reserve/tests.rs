@@ -46,7 +46,7 @@ fn the_last_new_process_gets_the_order() {
 
 #[test]
 fn after_each_loss_the_next_process_is_created_later() {
-    let mut reserve = Reserve::new(SingleThreaded::unused(), false);
+    let mut reserve = Reserve::new(SingleThreaded::unused(), Tier::Uid, false);
     let now = Instant::now();
     let pauses = [1, 2, 3].map(|pid| {
         reserve.idle.push_back(standby(pid, false).0);
@@ -58,7 +58,7 @@ fn after_each_loss_the_next_process_is_created_later() {
 
 #[test]
 fn an_init_becomes_a_worker_and_no_other_process() {
-    let mut reserve = Reserve::new(SingleThreaded::unused(), true);
+    let mut reserve = Reserve::new(SingleThreaded::unused(), Tier::Namespaces, false);
     let (plain, _end) = standby(1, true);
     reserve.idle.push_back(plain);
     assert_eq!(reserve.employ(&Duty::default(), &[]), None);
@@ -67,4 +67,14 @@ fn an_init_becomes_a_worker_and_no_other_process() {
     assert!(reserve.has(Pid::from_raw(2)));
     assert_eq!(reserve.employ(&Duty::default(), &[]), Some(Pid::from_raw(2)));
     assert_eq!((reserve.idle.len(), reserve.inits.len()), (1, 0));
+}
+
+#[test]
+fn no_init_stands_by_for_requests_that_start_in_cgroups() {
+    let inits = |tier, has_cgroups| {
+        let reserve = Reserve::new(SingleThreaded::unused(), tier, has_cgroups);
+        (reserve.most_inits, reserve.wanted())
+    };
+    assert_eq!(inits(Tier::Namespaces, false), (SPARE, SPARE_KILLERS));
+    assert_eq!(inits(Tier::Namespaces, true), (0, SPARE));
 }
