@@ -86,6 +86,8 @@ pub(crate) struct ExtraAccess {
     pub(crate) read: Vec<PathBuf>,
     /// Directories to write to.
     pub(crate) write: Vec<PathBuf>,
+    /// Those in which no sockets can be made, because other requests write to them as well.
+    pub(crate) shared: Vec<PathBuf>,
     /// TCP ports to connect to; `None` for all.
     pub(crate) ports: Option<Vec<u16>>,
 }
@@ -171,7 +173,8 @@ impl Policy {
         for place in &self.places {
             created = created.add_rule(PathBeneath::new(place.opened.as_fd(), place.rights))?;
         }
-        for (paths, rights) in [(&extra.read, read()), (&extra.write, write())] {
+        let kinds = [(&extra.read, read()), (&extra.write, write()), (&extra.shared, share())];
+        for (paths, rights) in kinds {
             for path in paths {
                 let place = match open(path) {
                     Ok(place) => place,
@@ -300,6 +303,12 @@ fn write() -> BitFlags<AccessFs> {
     AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev)
 }
 
+/// The same except creating sockets. Through one, requests could pass on files in their own
+/// directories in memory, which then count for nobody and stay when the first request has ended.
+fn share() -> BitFlags<AccessFs> {
+    write() & !AccessFs::MakeSock
+}
+
 /// Rights to change files and directories.
 fn change() -> BitFlags<AccessFs> {
     AccessFs::from_write(NEWEST) & !(AccessFs::IoctlDev | AccessFs::ResolveUnix)
@@ -332,62 +341,4 @@ fn unmasked(table: &[Mount]) -> Vec<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::thread;
-
-    use super::*;
-
-    /// Restricts only its own thread.
-    fn enforced(extra: ExtraAccess) -> Result<(), NoPolicy> {
-        let workspace = tempfile::tempdir().unwrap();
-        let opened = open(workspace.path()).unwrap();
-        let restricted = thread::spawn(move || {
-            Policy::new(&[], &[], &[])?.enforce(opened.as_fd(), &extra).map(drop)
-        });
-        restricted.join().unwrap()
-    }
-
-    #[test]
-    fn a_path_about_the_machine_with_a_mask_of_the_runtime_is_left_out() {
-        let table = |more: &str| {
-            let text = format!(
-                "1 0 0:1 / /sys ro - sysfs x ro\n2 1 0:2 / /sys/fs/cgroup ro - tmpfs x ro\n\
-                 3 2 0:3 / /sys/fs/cgroup/memory ro - cgroup x ro\n{more}"
-            );
-            unmasked(&cmp_procfs::parse_mounts(text.as_bytes()))
-        };
-        let cpu = PathBuf::from("/sys/devices/system/cpu");
-        assert!(table("").contains(&cpu) && table("").contains(&"/sys/fs/cgroup".into()));
-        let mask = format!("4 1 0:4 / {}/cpu0/thermal_throttle ro - tmpfs x ro\n", cpu.display());
-        assert!(!table(&mask).contains(&cpu));
-    }
-
-    #[test]
-    fn the_result_of_the_probe_passes_through_an_exit_code() {
-        for probed in [Ok(9), Err(Errno::EPERM), Err(Errno::ENOSYS), Err(Errno::EOPNOTSUPP)] {
-            assert_eq!(of_code(code_of(probed)), probed);
-        }
-    }
-
-    #[test]
-    fn paths_below_others_need_no_rule() {
-        let top = tempfile::tempdir().unwrap();
-        let top = top.path().canonicalize().unwrap();
-        for name in ["usr/bin", "usr/lib", "usr-local", "etc"] {
-            fs::create_dir_all(top.join(name)).unwrap();
-        }
-        std::os::unix::fs::symlink("usr/bin", top.join("bin")).unwrap();
-        let paths = ["bin", "usr-local", "etc", "usr", "usr/lib", "usr", "missing"];
-        let paths = paths.map(|name| top.join(name));
-        assert_eq!(outermost(&paths), ["etc", "usr", "usr-local"].map(|name| top.join(name)));
-        assert_eq!(outermost(&paths[..2]), ["usr/bin", "usr-local"].map(|name| top.join(name)));
-    }
-
-    #[test]
-    fn a_path_to_read_may_be_gone_but_a_cache_may_not() {
-        let gone = || vec![PathBuf::from("/no/such/path")];
-        let refused = |extra| matches!(enforced(extra), Err(NoPolicy::Open { .. }));
-        assert!(!refused(ExtraAccess { read: gone(), ..ExtraAccess::default() }));
-        assert!(refused(ExtraAccess { write: gone(), ..ExtraAccess::default() }));
-    }
-}
+mod tests;

@@ -102,6 +102,10 @@ impl Confined {
         if context.tier == Tier::Namespaces {
             extra.read.push(PROCESSES.into());
             extra.write.extend(SCRATCH_PATHS.map(PathBuf::from));
+        } else {
+            // A request has no directory in memory that others cannot see. With the same rights
+            // for all, it can move directories out of a cache.
+            extra.write.append(&mut extra.shared);
         }
         if let Some(policy) = context.policy {
             let restricted = policy.enforce(workspace.as_fd(), &extra);
@@ -120,7 +124,8 @@ impl Confined {
         let (has_policy, is_filtered) = (context.policy.is_some(), context.tier != Tier::None);
         let lacks_truncation =
             context.tier == Tier::Uid && refuses_truncation(context.pod_groups.landlock);
-        Ok(Self { workspace, has_policy, is_filtered, lacks_truncation, writable: extra.write })
+        let writable = [extra.write, extra.shared].concat();
+        Ok(Self { workspace, has_policy, is_filtered, lacks_truncation, writable })
     }
 
     /// Denies commands what workers need until now.
@@ -187,7 +192,8 @@ impl From<Access<'_>> for ExtraAccess {
         let named = read_paths.iter().map(|path| path.real.clone());
         Self {
             read: named.chain(repository).collect(),
-            write: tenant.shared.iter().flat_map(SharedCaches::paths).collect(),
+            write: Vec::new(),
+            shared: tenant.shared.iter().flat_map(SharedCaches::paths).collect(),
             ports: (!plan.any_port)
                 .then(|| plan.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()),
         }
