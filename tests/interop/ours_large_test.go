@@ -107,7 +107,8 @@ type watcher struct {
 // watch starts to measure; it stops when the test ends.
 func watch(t *testing.T, s subject) *watcher {
 	t.Helper()
-	const interval = 3 * time.Millisecond
+	// The kernel remembers the peak of each process, and one look costs milliseconds.
+	const interval = 10 * time.Millisecond
 	w := &watcher{of: map[string]int64{}, seen: map[string]bool{}, stop: make(chan struct{})}
 	for _, path := range kept(s) {
 		w.seen[path] = false
