@@ -258,7 +258,8 @@ fn ask_without_standby(
         signal(spawner, Signal::CONT);
         eventually("the command", || sleeper(time).is_some());
         let seen = look();
-        kill_process(sleeper(time).unwrap(), Signal::KILL).unwrap();
+        let command = sleeper(time).expect("the command outlives the look");
+        kill_process(command, Signal::KILL).unwrap();
         seen
     })
 }
