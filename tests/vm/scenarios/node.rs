@@ -77,7 +77,7 @@ pub(super) fn mounts_are_shown_to_whom_they_are_meant_for() {
 }
 
 pub(super) fn a_volume_is_filled() {
-    let error = victim::during(pod(), || pod().ask("fill", 300)).unwrap_err();
+    let error = victim::during(pod(), || pod().ask("fill", 900)).unwrap_err();
     assert!(error.contains("disk") || error.contains("memory"), "{error}");
     pod().assert_unharmed();
 }
