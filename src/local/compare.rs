@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     config::{Application, Comparison, OutputFormat},
-    grpc::{Client, Parcel},
+    grpc::{Client, ClientError, Parcel},
     migrate::Moved,
     settings,
 };
@@ -45,7 +45,7 @@ pub async fn compare(plugins: &[Moved], check: &Comparison) -> Result<(), LocalE
         request.parcel.timeout_setting = settings::ANSWER_TIMEOUT.variable();
         let Request { parcel, .. } = &request;
         let is_only = plugins.len() == 1 || check.plugin.is_some();
-        if !is_only && !is_claimed(peer.socket(), parcel, plugin, &report).await {
+        if !is_only && !is_claimed(peer.socket(), parcel, plugin, &report).await? {
             continue;
         }
         rendered += 1;
@@ -75,16 +75,24 @@ fn failed(plugin: &Moved, server: &'static str, error: LocalError) -> LocalError
 }
 
 /// True if the plugin claims the application; otherwise reports the reason.
-async fn is_claimed(socket: &Path, parcel: &Parcel, plugin: &Moved, report: &Report) -> bool {
+async fn is_claimed(
+    socket: &Path,
+    parcel: &Parcel,
+    plugin: &Moved,
+    report: &Report,
+) -> Result<bool, LocalError> {
     let reason = match ask(socket, parcel).await {
-        Ok(Claim::Match) => return true,
+        Ok(Claim::Match) => return Ok(true),
         Ok(Claim::NoMatch) => "does not claim the application".to_owned(),
         Ok(Claim::ByName) => "has no discovery: name it with --check-plugin".to_owned(),
-        // Argo CD asks the next one, too.
-        Err(error) => format!("cannot tell if it claims the application: {error}"),
+        // Argo CD asks the next one, too. A server that does not answer at all fails the check.
+        Err(error @ ClientError::Status(_)) => {
+            format!("cannot tell if it claims the application: {error}")
+        }
+        Err(error) => return Err(error.into()),
     };
     report.step("left out", &format!("{} {reason}", plugin.name));
-    false
+    Ok(false)
 }
 
 fn names(plugins: &[Moved]) -> Vec<String> {
