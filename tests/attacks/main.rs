@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert_with(threads);
     let busy = Arc::new(Places::new(0..BUSY));
-    let arenas: Vec<_> = Setting::ALL.iter().map(|s| (*s, open(*s, &arguments))).collect();
+    let arenas = open_all(&arguments);
     let controls = Arc::new(Places::new(control::PLACES));
     // Consecutive trials use different arenas, so that they need not wait for each
     // other.
@@ -82,6 +82,15 @@ fn main() -> ExitCode {
 
 fn threads() -> usize {
     thread::available_parallelism().map_or(THREADS, |processors| processors.get().max(THREADS))
+}
+
+/// Opens all arenas at the same time, because each waits for processes of its own.
+fn open_all(arguments: &Arguments) -> Vec<(Setting, Option<Arc<Mutex<Arena>>>)> {
+    thread::scope(|scope| {
+        let opened =
+            Setting::ALL.map(|setting| (setting, scope.spawn(move || open(setting, arguments))));
+        opened.map(|(setting, arena)| (setting, arena.join().expect("an arena"))).into()
+    })
 }
 
 /// Opens an arena if a selected attack needs it and this machine offers its tier.
