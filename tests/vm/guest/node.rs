@@ -3,6 +3,8 @@
 use std::{
     fs::{self, File},
     io::Write,
+    net::TcpStream,
+    os::unix::net::UnixStream,
     path::Path,
     process::{Child, Command, Stdio},
     thread,
@@ -10,8 +12,7 @@ use std::{
 };
 
 use nix::mount::{MsFlags, mount};
-
-use super::server::LOOK_AGAIN;
+use serde_json::Value;
 
 /// The images of containers: their file, their names, and the product in it.
 pub(crate) const IMAGE: &str = "/opt/image.tar";
@@ -23,7 +24,7 @@ pub(crate) const PRODUCT: &str = "/cmp-supervisor";
 pub(crate) const KUSTOMIZE: &str = "/opt/kustomize";
 
 /// Limit of processes that the kubelet sets for each Pod.
-const POD_PIDS: u64 = 512;
+const POD_PIDS: u64 = 256;
 
 /// Address of the node, on the loopback device.
 pub(crate) const ADDRESS: &str = "10.0.0.1";
@@ -33,9 +34,19 @@ pub(crate) const NAME: &str = "node";
 /// Time limit for each part of the node to start. The machine is emulated and slow.
 const PATIENCE: Duration = Duration::from_mins(8);
 
+/// Time between two looks at a part that starts. Each look starts a program.
+const LOOK_AGAIN: Duration = Duration::from_secs(3);
+
+/// Programs of Go collect garbage at five times the memory that they use: the machine has
+/// more memory than time.
+const GARBAGE: (&str, &str) = ("GOGC", "400");
+
 const DIRECTORY: &str = "/run/node";
 
 const TOKENS: &str = "token,admin,admin,\"system:masters\"\n";
+
+const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
+const API_ADDRESS: &str = "127.0.0.1:6443";
 
 const KUBECONFIG: &str = r#"
 apiVersion: v1
@@ -57,7 +68,7 @@ version = 2
 
 /// The arguments of the API server; there are no certificates of clients and no
 /// accounts of services.
-const API: [&str; 24] = [
+const API: [&str; 25] = [
     "--etcd-servers",
     "http://127.0.0.1:2379",
     "--cert-dir",
@@ -83,6 +94,9 @@ const API: [&str; 24] = [
     // On by default since 1.35.
     "--feature-gates",
     "ImageVolume=true",
+    // etcd 3.4 has nothing with which caches could learn that they are up to date, so their
+    // statistics wait and try again all the time.
+    "--watch-cache=false",
 ];
 
 /// Starts the node and waits until its parts answer.
@@ -117,11 +131,13 @@ pub(super) fn start() {
     let containerd = daemon("containerd", &["-c", "/run/node/containerd.toml"]);
     daemon("etcd", &["--data-dir", "/run/node/etcd-data"]);
     let api = daemon("kube-apiserver", &API);
-    wait("containerd", containerd, || run("ctr", &["version"], "").is_ok());
+    wait("containerd", containerd, || UnixStream::connect(CONTAINERD_SOCKET).is_ok());
     let import = ["-n", "k8s.io", "images", "import", "--snapshotter", "native", IMAGE];
     run("ctr", &import, "").unwrap_or_else(|error| panic!("the image: {error}"));
     println!("the image is imported");
-    wait("kube-apiserver", api, || kubectl(&["get", "--raw", "/readyz"], "").is_ok());
+    wait("kube-apiserver", api, || {
+        TcpStream::connect(API_ADDRESS).is_ok() && kubectl(&["get", "--raw", "/readyz"], "").is_ok()
+    });
     println!("the API server is ready");
     let arguments = ["--config", "/run/node/kubelet.yaml", "--kubeconfig", "/run/node/kubeconfig"];
     let own = ["--hostname-override", NAME, "--node-ip", ADDRESS];
@@ -136,6 +152,20 @@ pub(crate) fn kubectl(arguments: &[&str], input: &str) -> Result<String, String>
     run("kubectl", &[&common, arguments].concat(), input)
 }
 
+/// Creates objects. The machine takes a minute to validate the first of them.
+pub(crate) fn create(objects: &Value) -> Result<(), String> {
+    kubectl(&["create", "--validate=false", "-f", "-"], &objects.to_string()).map(drop)
+}
+
+/// Waits until a field of an object has this value. One program watches: many that look
+/// would take the processor from what they wait for.
+pub(crate) fn wait_for(object: &str, field: &str, value: &str) -> Result<(), String> {
+    let meant = format!("--for=jsonpath={{{field}}}={value}");
+    let limit = format!("{}s", PATIENCE.as_secs());
+    let limits = ["--timeout", &limit, "--request-timeout", &limit];
+    kubectl(&[&["wait", object, &meant][..], &limits].concat(), "").map(drop)
+}
+
 /// The last lines that a part of the node wrote.
 pub(super) fn log(part: &str) -> String {
     let log = fs::read_to_string(Path::new(DIRECTORY).join(part)).unwrap_or_default();
@@ -147,7 +177,7 @@ fn daemon(name: &str, arguments: &[&str]) -> Child {
     let log = File::create(Path::new(DIRECTORY).join(name)).unwrap();
     let mut command = Command::new(format!("/usr/bin/{name}"));
     command.args(arguments).env("PATH", "/usr/bin:/bin").env("HOME", "/root");
-    command.current_dir("/run/node").stdin(Stdio::null());
+    command.env(GARBAGE.0, GARBAGE.1).current_dir(DIRECTORY).stdin(Stdio::null());
     let started = command.stdout(log.try_clone().unwrap()).stderr(log).spawn();
     started.unwrap_or_else(|error| panic!("{name}: {error}"))
 }
@@ -156,7 +186,11 @@ fn daemon(name: &str, arguments: &[&str]) -> Child {
 pub(crate) fn run(name: &str, arguments: &[&str], input: &str) -> Result<String, String> {
     let mut command = Command::new(format!("/usr/bin/{name}"));
     command.args(arguments).env("PATH", "/usr/bin:/bin").env("HOME", "/root");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .env(GARBAGE.0, GARBAGE.1)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
     let sent = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
     let output = child.wait_with_output().map_err(|error| error.to_string())?;

@@ -58,10 +58,13 @@ pub(crate) fn pod() -> &'static Pod {
 impl Pod {
     fn start() -> Self {
         node::start();
-        for input in mounts::objects().into_iter().chain([plugins("revision: 1"), manifest()]) {
-            node::kubectl(&["apply", "-f", "-"], &input.to_string()).unwrap();
-        }
-        until("the Pod is ready", || status(NAME)["ready"] == true);
+        let objects = mounts::objects().into_iter().chain([plugins("revision: 1"), manifest()]);
+        let items: Vec<_> = objects.collect();
+        let objects = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        node::create(&objects).unwrap();
+        println!("the Pod is created");
+        wait_for(NAME, "ready", "true");
+        println!("the Pod is ready");
         let sockets = below(Path::new("/var/lib/kubelet/pods"), "victim.sock").expect("a socket");
         std::os::unix::fs::symlink(sockets.parent().unwrap(), SOCKETS).unwrap();
         let groups = Path::new("/sys/fs/cgroup/kubepods");
@@ -107,6 +110,9 @@ impl Pod {
 }
 
 impl Ask for Pod {
+    // Each question starts a program and a request, beside all programs of the node.
+    const PAUSE: Duration = Duration::from_secs(3);
+
     fn ask(&self, plugin: &str, timeout: u32) -> Result<String, String> {
         self.begin(plugin, Path::new("/etc"), timeout).wait()
     }
@@ -118,7 +124,8 @@ impl Ask for Pod {
 
 /// Changes the answer of the victim, and makes the kubelet look at once.
 pub(crate) fn change(answer: &str) {
-    node::kubectl(&["apply", "-f", "-"], &plugins(answer).to_string()).unwrap();
+    let replace = ["replace", "--validate=false", "-f", "-"];
+    node::kubectl(&replace, &plugins(answer).to_string()).unwrap();
     node::kubectl(&["annotate", "pod", NAME, "changed=1"], "").unwrap();
 }
 
@@ -130,6 +137,15 @@ pub(crate) fn until(what: &str, mut is_true: impl FnMut() -> bool) {
         let logs = || format!("{}\n{}", events(), node::log("kubelet"));
         assert!(Instant::now() < gives_up, "waited too long: {what}\n{}", logs());
         thread::sleep(PAUSE);
+    }
+}
+
+/// Waits until a field of the status of a Pod's sidecar has this value.
+#[track_caller]
+pub(crate) fn wait_for(pod: &str, field: &str, value: &str) {
+    let path = format!(".status.initContainerStatuses[0].{field}");
+    if let Err(error) = node::wait_for(&format!("pod/{pod}"), &path, value) {
+        panic!("{error}: {}\n{}\n{}", status(pod), events(), node::log("kubelet"));
     }
 }
 

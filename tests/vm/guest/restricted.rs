@@ -3,11 +3,18 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
 
-use super::{container::children, node, pod, server, victim::Ask};
+use super::{
+    container::children,
+    node,
+    pod::{self, Pod},
+    server,
+    victim::Ask,
+};
 
 const NAME: &str = "restricted";
 
@@ -32,8 +39,8 @@ pub(crate) struct Restricted {
 impl Restricted {
     /// Starts the Pod beside the shipped one, and waits until it is ready.
     pub(crate) fn start() -> Self {
-        node::kubectl(&["apply", "-f", "-"], &manifest().to_string()).unwrap();
-        pod::until("the restricted Pod is ready", || pod::status(NAME)["ready"] == true);
+        node::create(&manifest()).unwrap();
+        pod::wait_for(NAME, "ready", "true");
         let object = node::kubectl(&["get", "pod", NAME, "-o", "json"], "").unwrap();
         let object: Value = serde_json::from_str(&object).unwrap();
         let uid = object["metadata"]["uid"].as_str().unwrap().to_owned();
@@ -43,14 +50,11 @@ impl Restricted {
         Self { uid }
     }
 
-    /// The number of restarts of the container, and the reason of its last end.
-    pub(crate) fn restarts() -> (u64, String) {
-        let status = pod::status(NAME);
-        let reason = &status["lastState"]["terminated"]["reason"];
-        (
-            status["restartCount"].as_u64().unwrap_or_default(),
-            reason.as_str().unwrap_or_default().to_owned(),
-        )
+    /// Waits until the container has been restarted for this reason.
+    pub(crate) fn wait_for_restart(reason: &str) {
+        pod::wait_for(NAME, "lastState.terminated.reason", reason);
+        pod::wait_for(NAME, "ready", "true");
+        assert_ne!(pod::status(NAME)["restartCount"], 0);
     }
 
     /// Lets the kernel end the container for lack of memory.
@@ -63,6 +67,8 @@ impl Restricted {
 }
 
 impl Ask for Restricted {
+    const PAUSE: Duration = Pod::PAUSE;
+
     fn ask(&self, plugin: &str, timeout: u32) -> Result<String, String> {
         let socket = Path::new(SOCKETS).join(format!("{plugin}.sock"));
         server::request(Path::new("/etc"), &socket, timeout).wait()

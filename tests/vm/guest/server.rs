@@ -170,6 +170,8 @@ impl Server {
 }
 
 impl Ask for Server {
+    const PAUSE: Duration = Duration::from_millis(100);
+
     fn ask(&self, plugin: &str, timeout: u32) -> Result<String, String> {
         self.ask(plugin, timeout)
     }

@@ -9,8 +9,6 @@ use std::{
 /// Time limit of one answer in seconds.
 const TIMEOUT: u32 = 180;
 
-const PAUSE: Duration = Duration::from_millis(100);
-
 /// Ends the victim's requests when it is dropped.
 struct Over<'o>(&'o AtomicBool);
 
@@ -22,6 +20,9 @@ impl Drop for Over<'_> {
 
 /// A supervisor to ask.
 pub(crate) trait Ask {
+    /// Time between two questions.
+    const PAUSE: Duration;
+
     /// Makes a request with a timeout in seconds.
     fn ask(&self, plugin: &str, timeout: u32) -> Result<String, String>;
 
@@ -31,7 +32,7 @@ pub(crate) trait Ask {
 /// Asks the victim all the time while `load` runs. It must answer each time, and
 /// once more at the end.
 #[track_caller]
-pub(crate) fn during<T>(server: &(impl Ask + Sync), load: impl FnOnce() -> T) -> T {
+pub(crate) fn during<T, A: Ask + Sync>(server: &A, load: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     let (result, answers) = thread::scope(|scope| {
         let victim = scope.spawn(|| {
@@ -42,7 +43,7 @@ pub(crate) fn during<T>(server: &(impl Ask + Sync), load: impl FnOnce() -> T) ->
             let mut answers = Vec::new();
             while !is_over.load(Ordering::Relaxed) {
                 answers.push(ask());
-                thread::sleep(PAUSE);
+                thread::sleep(A::PAUSE);
             }
             answers.push(ask());
             answers
