@@ -48,7 +48,7 @@ use nix::unistd::geteuid;
 use crate::{arena::Arena, attack::Attack, place::Places, setting::Setting};
 
 /// Fewest tests that run at a time. Most wait for processes, clocks or their arena.
-const THREADS: usize = 4;
+const THREADS: usize = 6;
 
 /// Busy attacks that run at a time, so that each gets to its limit before its timeout.
 const BUSY: u32 = 2;
