@@ -33,7 +33,8 @@ const LAST_LINES: usize = 60;
 const LONGEST_LINE: u64 = 1 << 20;
 
 /// Without `no_timer_check`, older kernels give up if the emulator gets no processor
-/// time while they test the timer.
+/// time while they test the timer. Nobody in the machine is to be protected from what
+/// `mitigations` are against, and they take time.
 const CONSOLE: &str = "console=ttyS0 quiet panic=1 no_timer_check mitigations=off";
 
 /// Every feature of the emulator, without those that programs and kernels use to be fast
@@ -41,8 +42,8 @@ const CONSOLE: &str = "console=ttyS0 quiet panic=1 no_timer_check mitigations=of
 /// instead of words, and a fifth level of page tables. A node starts in half the time.
 const CPU: &str = "max,-avx,-avx2,-erms,-fsrm,-la57";
 
-/// The programs of a node take longer on two processors, of which the emulator runs one
-/// at a time.
+/// Processors of a machine and of a node, whose programs take longer on two: the emulator
+/// runs one at a time.
 const PROCESSORS: &str = "2";
 const NODE_PROCESSORS: &str = "1";
 
