@@ -78,9 +78,7 @@ impl Container {
 
     /// The number after a key in a file of the container's cgroup.
     pub(crate) fn number(&self, file: &str, key: &str) -> u64 {
-        let text = self.read(file);
-        let mut lines = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
-        lines.next().unwrap_or_else(|| panic!("no {key} in {text}")).parse().unwrap()
+        number(&self.path, file, key)
     }
 
     /// The cgroup that holds those of requests.
@@ -126,6 +124,14 @@ fn remove_tree(path: &Path) {
         remove_tree(&below);
     }
     let _ = fs::remove_dir(path);
+}
+
+/// The number after a key in a file of a cgroup.
+pub(crate) fn number(cgroup: &Path, file: &str, key: &str) -> u64 {
+    let text = fs::read_to_string(cgroup.join(file));
+    let text = text.unwrap_or_else(|error| panic!("{file}: {error}"));
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+    lines.next().unwrap_or_else(|| panic!("no {key} in {text}")).parse().unwrap()
 }
 
 /// The cgroups directly below one.

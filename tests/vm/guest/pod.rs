@@ -11,7 +11,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    mounts, node,
+    container, mounts, node,
     server::{self, Request},
     victim::Ask,
 };
@@ -82,9 +82,7 @@ impl Pod {
     /// The number of processes that the Pod's limit refused.
     pub(crate) fn refusals(&self) -> u64 {
         let pod = self.cgroup.parent().expect("the Pod's cgroup");
-        let events = fs::read_to_string(pod.join("pids.events")).unwrap();
-        let times = events.lines().find_map(|line| line.strip_prefix("max "));
-        times.expect("a number of refusals").parse().unwrap()
+        container::number(pod, "pids.events", "max")
     }
 
     pub(crate) fn begin(&self, plugin: &str, application: &Path, timeout: u32) -> Request {
@@ -103,8 +101,12 @@ impl Pod {
         });
         assert_eq!(status["restartCount"], 0, "{status:#}\n{}", self.log());
         assert_eq!(status["ready"], true, "{status:#}\n{}", self.log());
-        let events = fs::read_to_string(self.cgroup.join("memory.events")).unwrap();
-        assert!(events.contains("oom_kill 0"), "{events}\n{}", self.log());
+        assert_eq!(
+            container::number(&self.cgroup, "memory.events", "oom_kill"),
+            0,
+            "{}",
+            self.log()
+        );
         until("its processes end", || self.number("pids.current") <= self.processes);
     }
 }
@@ -235,5 +237,5 @@ pub(crate) fn grouped(cgroup: &Path) -> Option<PathBuf> {
     if read("memory.oom.group").trim() == "1" && read("memory.max").trim() != "max" {
         return Some(cgroup.to_owned());
     }
-    super::container::children(cgroup).iter().find_map(|below| grouped(below))
+    container::children(cgroup).iter().find_map(|below| grouped(below))
 }

@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    container::children,
+    container::{self, children},
     node,
     pod::{self, Pod},
     server,
@@ -29,6 +29,9 @@ const UID: u32 = 1_000_680_000;
 
 /// A limit that no supervisor fits into.
 const TOO_SMALL: &str = "1M";
+
+/// Exit code of a program that SIGKILL ended.
+const KILLED: &str = "137";
 
 /// A Pod with the shipped definitions and volumes.
 #[derive(Debug)]
@@ -50,22 +53,16 @@ impl Restricted {
         Self { uid }
     }
 
-    /// The number of restarts of the container, and the reason of its last end.
-    pub(crate) fn restarts() -> (u64, String) {
-        let status = pod::status(NAME);
-        let reason = &status["lastState"]["terminated"]["reason"];
-        (
-            status["restartCount"].as_u64().unwrap_or_default(),
-            reason.as_str().unwrap_or_default().to_owned(),
-        )
-    }
-
-    /// Lets the kernel end the container for lack of memory.
+    /// Lets the kernel end the container for lack of memory, and waits until it is restarted.
     pub(crate) fn exhaust(&self) {
         let pod = format!("pod{}", self.uid);
         let group = named(Path::new("/sys/fs/cgroup/kubepods"), &pod).expect("the Pod's cgroup");
         let container = pod::grouped(&group).expect("the container's cgroup");
         fs::write(container.join("memory.max"), TOO_SMALL).unwrap();
+        pod::wait_for(NAME, "lastState.terminated.exitCode", KILLED);
+        // The Pod's cgroup counts for that of its containers. The reason in the status is no
+        // proof: containerd 1.6 says `Error` if the cgroup is gone before it has looked.
+        assert!(container::number(&group, "memory.events", "oom_kill") > 0, "{}", self.log());
     }
 }
 
