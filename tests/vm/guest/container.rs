@@ -128,8 +128,9 @@ fn remove_tree(path: &Path) {
 
 /// The number after a key in a file of a cgroup.
 pub(crate) fn number(cgroup: &Path, file: &str, key: &str) -> u64 {
-    let text = fs::read_to_string(cgroup.join(file));
-    let text = text.unwrap_or_else(|error| panic!("{file}: {error}"));
+    let file = cgroup.join(file);
+    let text = fs::read_to_string(&file);
+    let text = text.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
     lines.next().unwrap_or_else(|| panic!("no {key} in {text}")).parse().unwrap()
 }

@@ -101,12 +101,8 @@ impl Pod {
         });
         assert_eq!(status["restartCount"], 0, "{status:#}\n{}", self.log());
         assert_eq!(status["ready"], true, "{status:#}\n{}", self.log());
-        assert_eq!(
-            container::number(&self.cgroup, "memory.events", "oom_kill"),
-            0,
-            "{}",
-            self.log()
-        );
+        let killed = container::number(&self.cgroup, "memory.events", "oom_kill");
+        assert_eq!(killed, 0, "{}", self.log());
         until("its processes end", || self.number("pids.current") <= self.processes);
     }
 }
