@@ -168,7 +168,12 @@ pub(crate) fn wait_for(object: &str, field: &str, value: &str) -> Result<(), Str
 
 /// The last lines that a part of the node wrote.
 pub(super) fn log(part: &str) -> String {
-    let log = fs::read_to_string(Path::new(DIRECTORY).join(part)).unwrap_or_default();
+    end(&Path::new(DIRECTORY).join(part))
+}
+
+/// The last lines of a file.
+pub(super) fn end(file: &Path) -> String {
+    let log = fs::read_to_string(file).unwrap_or_default();
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(15)..].join("\n")
 }

@@ -29,6 +29,9 @@ const SOCKETS: &str = "/run/sockets";
 const PATIENCE: Duration = Duration::from_mins(8);
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// The kubelet's directory of the logs of containers.
+const LOGS: &str = "/var/log/pods";
+
 /// Plugins: their names and the shell scripts of generate.
 const SCRIPTS: [(&str, &str); 4] = [
     ("victim", "echo 'revision: 1'"),
@@ -65,6 +68,8 @@ impl Pod {
         println!("the Pod is created");
         wait_for(NAME, "ready", "true");
         println!("the Pod is ready");
+        // Failures show it.
+        assert!(log(NAME).contains(r#""msg":"ready""#), "{}", log(NAME));
         let sockets = below(Path::new("/var/lib/kubelet/pods"), "victim.sock").expect("a socket");
         std::os::unix::fs::symlink(sockets.parent().unwrap(), SOCKETS).unwrap();
         let groups = Path::new("/sys/fs/cgroup/kubepods");
@@ -154,10 +159,19 @@ pub(crate) fn status(name: &str) -> Value {
     pod["status"]["initContainerStatuses"][0].clone()
 }
 
-/// The end of the log of a Pod's sidecar.
+/// The end of the log of a Pod's sidecar, as the node has it: for `kubectl logs`, the API
+/// server would have to resolve the node's name.
 pub(crate) fn log(name: &str) -> String {
-    let arguments = ["logs", name, "-c", "cmp-supervisor", "--tail", "30"];
-    node::kubectl(&arguments, "").unwrap_or_else(|error| error)
+    let entries = |directory: &Path| fs::read_dir(directory).into_iter().flatten().flatten();
+    let prefix = format!("default_{name}_");
+    let pods = entries(Path::new(LOGS)).map(|pod| pod.path());
+    let is_its = |pod: &PathBuf| {
+        pod.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix))
+    };
+    // Each start has a file of its own, whose name is a number.
+    let files = pods.filter(is_its).flat_map(|pod| entries(&pod.join("cmp-supervisor")));
+    let newest = files.map(|file| file.path()).max();
+    newest.map_or_else(|| format!("no log of {name}"), |file| node::end(&file))
 }
 
 fn events() -> String {
