@@ -300,7 +300,8 @@ impl<'j> Job<'j> {
         }
         let confined = Confined::enter(context, workspace, access, &self.channels)?;
         let (archive, turn) = (self.channels.archive.take(), self.channels.turn.take());
-        if self.kind == JobKind::Unpack {
+        let is_late = matches!(&plan.task, Some(Task::Run(task)) if task.fills_home);
+        if self.kind == JobKind::Unpack || is_late {
             let filled = context.skeleton.fill(Path::new(HOME), &self.read_paths);
             filled.map_err(step("fill HOME with the files of the image"))?;
         }

@@ -281,16 +281,7 @@ const PART_OF_LIMIT: usize = 12 << 20;
 fn a_repository_that_finds_no_place_counts_for_its_request() {
     for tier in isolating_tiers().filter(|tier| has_own_uids(tier)) {
         let bench = Bench::new("", "");
-        for (name, zeros) in [("app", 0), ("large", PART_OF_LIMIT)] {
-            let application = bench.path(name);
-            fs::create_dir_all(&application).unwrap();
-            fs::write(application.join("noise"), noise(NOISE)).unwrap();
-            fs::write(application.join("zeros"), vec![0; zeros]).unwrap();
-        }
-        let gate = bench.path("gate");
-        fs::create_dir(&gate).unwrap();
-        assert!(Command::new("mkfifo").arg(gate.join("pipe")).status().unwrap().success());
-        let (gate, pipe) = (gate.display().to_string(), gate.join("pipe"));
+        let (gate, pipe) = two_applications(&bench);
         let spec = format!("{READ_ONLY}\n  sandbox: {{read: [{gate}]}}\n  limits: {{disk: 20Mi}}");
         let script = format!(
             "if test -s zeros; then head -c {PART_OF_LIMIT} zeros > \"$TMPDIR/more\"; sleep 10; \
@@ -310,6 +301,52 @@ fn a_repository_that_finds_no_place_counts_for_its_request() {
             assert!(error.contains("its files took more than 20Mi of disk"), "{tier}: {error}");
         });
     }
+}
+
+#[test]
+fn a_repository_that_finds_no_place_has_the_links_of_home() {
+    for tier in isolating_tiers().filter(|tier| has_own_uids(tier)) {
+        let bench = Bench::new("", "");
+        let (gate, pipe) = two_applications(&bench);
+        let home = bench.path("home");
+        fs::create_dir(&home).unwrap();
+        fs::write(home.join("key"), "told").unwrap();
+        let home = home.display();
+        let spec = format!("{READ_ONLY}\n  sandbox: {{read: [{gate}, {home}/key]}}");
+        let script = format!(
+            "test -s zeros || cat {gate}/pipe; echo 'kind: A'; \
+             echo \"key: '$(cat ~/key)'\"; echo \"ids: '$(stat -c %u .) $(id -u)'\""
+        );
+        bench.add("tried", &spec, &script);
+        let bench = bench.with("HOME", &home.to_string());
+        let _server = bench.serve(tier, &["--uid-range", &range(UIDS_FOR_ONE)]);
+        thread::scope(|scope| {
+            let first = scope.spawn(|| bench.ask("tried", &[]));
+            let hold = hold(&pipe);
+            let second = bench.ask_for("large", "tried", &[]);
+            drop(hold);
+            let ids = second.value("ids");
+            let (owner, user) = ids.split_once(' ').unwrap();
+            assert_eq!(owner, user, "{tier}: the second repository has a place");
+            assert_eq!(second.value("key"), "told", "{tier}");
+            assert_eq!(first.join().unwrap().value("key"), "told", "{tier}");
+        });
+    }
+}
+
+/// Makes two applications, and a pipe by which a request of the first one waits. Returns the
+/// pipe's directory and its path.
+fn two_applications(bench: &Bench) -> (String, PathBuf) {
+    for (name, zeros) in [("app", 0), ("large", PART_OF_LIMIT)] {
+        let application = bench.path(name);
+        fs::create_dir_all(&application).unwrap();
+        fs::write(application.join("noise"), noise(NOISE)).unwrap();
+        fs::write(application.join("zeros"), vec![0; zeros]).unwrap();
+    }
+    let gate = bench.path("gate");
+    fs::create_dir(&gate).unwrap();
+    assert!(Command::new("mkfifo").arg(gate.join("pipe")).status().unwrap().success());
+    (gate.display().to_string(), gate.join("pipe"))
 }
 
 /// `O_NONBLOCK`: without a reader, opening a pipe fails instead of waiting.

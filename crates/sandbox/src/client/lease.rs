@@ -97,6 +97,8 @@ pub struct Lease {
     repository: Option<SharedRepository>,
     /// The worker that unpacks the archive, waits for a command, or has one.
     worker: Option<WorkerHandle>,
+    /// HOME has nothing yet of what only the commands may read.
+    is_unfilled: bool,
     /// Reports the usage of the request, and that it exceeded a limit.
     limit_watch: LimitWatch,
     /// Usage of a command for whose end nobody waits.
@@ -144,6 +146,7 @@ impl Lease {
             bounds,
             repository,
             worker,
+            is_unfilled: false,
             limit_watch,
             unheard: Unheard::default(),
             _place: place,
@@ -182,6 +185,7 @@ impl Lease {
     pub async fn keep_own(mut self, bounds: Bounds) -> Result<Self, Unconfined> {
         self.dismiss_worker().await?;
         self.bound(bounds);
+        self.is_unfilled = true;
         Ok(self)
     }
 
@@ -245,6 +249,11 @@ impl Lease {
     /// Takes the worker that unpacks the archive, waits for a command, or has one.
     pub(super) fn take_worker(&mut self) -> Option<WorkerHandle> {
         self.worker.take()
+    }
+
+    /// Returns true once if the next worker has to fill HOME.
+    pub(super) fn take_unfilled(&mut self) -> bool {
+        mem::take(&mut self.is_unfilled)
     }
 
     /// Stores such a worker.

@@ -124,7 +124,8 @@ impl Lease {
         let redactor = Arc::clone(&command.redactor);
         let opened = command.ask_pass.as_ref().map(|place| place.opened.clone());
         let is_read_only = self.bounds().is_read_only;
-        let task = RunTask { is_read_only, ..command.into() };
+        let fills_home = self.take_unfilled();
+        let task = RunTask { is_read_only, fills_home, ..command.into() };
         if let Some(text) = longer_than_a_plan(&task) {
             return Err(NotRun::Refused(text));
         }
@@ -351,6 +352,7 @@ impl From<Command> for RunTask {
             ask_pass: command.ask_pass.map(|place| place.variable).unwrap_or_default(),
             is_read_only: false,
             insists: false,
+            fills_home: false,
         }
     }
 }

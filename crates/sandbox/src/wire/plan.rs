@@ -150,6 +150,7 @@ pub(crate) struct UnpackTask {
 
 /// Become a command.
 #[derive(Clone, PartialEq, Message)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct RunTask {
     /// The program and its arguments.
     #[prost(bytes = "bytes", repeated, tag = "1")]
@@ -180,6 +181,9 @@ pub(crate) struct RunTask {
     /// Run it also if a path to read was replaced meanwhile.
     #[prost(bool, tag = "9")]
     pub(crate) insists: bool,
+    /// Fill HOME before: the worker that unpacked the archive could not read all of it.
+    #[prost(bool, tag = "10")]
+    pub(crate) fills_home: bool,
 }
 
 /// Message from a worker to the supervisor.
