@@ -302,8 +302,9 @@ async fn begun(worker: &mut WorkerHandle) -> Result<Option<Begun>, NotRun> {
             debug!(path, "a file that a command may read was replaced: another worker starts it");
             Ok(None)
         }
+        // A process around the worker tells its end.
+        Some((Answer::Exited(_), _)) | None => Err(worker.unexpected_end().await.into()),
         Some((answer, _)) => Err(failure(answer)),
-        None => Err(worker.unexpected_end().await.into()),
     }
 }
 
@@ -354,5 +355,27 @@ impl From<Command> for RunTask {
             insists: false,
             fills_home: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{
+        channel,
+        plan::{self, Exited, Reply},
+    };
+
+    #[tokio::test]
+    async fn a_worker_that_was_killed_before_its_command_is_told_as_that() {
+        let (mut worker, endpoints) = WorkerHandle::new(JobKind::Run).unwrap();
+        let exited = Exited { status: 9, ..Exited::default() };
+        let told = Reply { answer: Some(Answer::Exited(exited)) };
+        channel::send_bytes(&endpoints.descriptors[0], &plan::frame(&told), &[]).unwrap();
+        endpoints.ended.send(Ok(exited)).unwrap();
+        let NotRun::Unconfined(error) = begun(&mut worker).await.err().unwrap() else {
+            panic!("the sandbox is not to blame");
+        };
+        assert!(error.is_killed(), "{error}");
     }
 }
