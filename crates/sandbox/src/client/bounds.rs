@@ -87,11 +87,13 @@ impl Bounds {
         paths.map(PathBuf::as_path)
     }
 
-    /// The bounds of a lease under which no command runs: only the limits.
+    /// The bounds of a lease under which no command runs: only the limits, and the owner,
+    /// who gets no more than a share of the UIDs.
     #[must_use]
     pub fn for_unpacking(&self) -> Self {
         let Self { memory, processes, file_size, disk, files, cpu_seconds, .. } = *self;
-        Self { memory, processes, file_size, disk, files, cpu_seconds, ..Self::default() }
+        let caches = Caches { owner: self.caches.owner.clone(), list: Vec::new() };
+        Self { caches, memory, processes, file_size, disk, files, cpu_seconds, ..Self::default() }
     }
 
     pub(super) fn plan(&self, task: Task) -> Plan {
@@ -137,5 +139,21 @@ impl Bounds {
             return Err(cannot("start a worker")("its paths to read are too many or too long"));
         }
         Ok(grants)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_without_commands_has_the_limits_and_the_owner() {
+        let list = vec![Cache::default()];
+        let caches = Caches { owner: "owner".to_owned(), list };
+        let read = vec![PathBuf::from("/read")];
+        let bounds = Bounds { caches, read, files: Some(7), ..Bounds::default() };
+        let grants = bounds.for_unpacking().grants(None).unwrap();
+        assert_eq!((grants.owner.as_str(), grants.limits.files), ("owner", Some(7)));
+        assert!(grants.caches.is_empty() && grants.read.is_empty());
     }
 }
