@@ -76,9 +76,12 @@ use crate::{
     worker::Channels,
 };
 
-/// Longest time to release all leases after the supervisor has ended. A process
-/// that is left then does not react to SIGKILL.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest time after the supervisor has ended for commands that got SIGTERM before.
+const LAST_GRACE: Duration = Duration::from_secs(4);
+
+/// Longest time to release all leases after that. A process that is left then does not
+/// react to SIGKILL.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Most orders in a row without upkeep: a few requests' at once.
 const MOST_ORDERS: u32 = 16;
@@ -227,8 +230,9 @@ impl EventLoop {
 
     /// The supervisor has ended, so its requests end too.
     fn end_all(&mut self) -> io::Result<()> {
-        let until = Instant::now() + RELEASE_TIMEOUT;
-        self.leases.release_all();
+        let last = Instant::now() + LAST_GRACE;
+        let until = last + RELEASE_TIMEOUT;
+        self.leases.release_all(last);
         while self.leases.any_releasing() && Instant::now() < until {
             let ready = self.wait(until, PollFlags::empty())?;
             self.handle_signals(ready)?;

@@ -210,7 +210,8 @@ impl Leases {
         }
     }
 
-    pub(super) fn release_all(&mut self) {
+    /// Ends all leases. Commands that got SIGTERM before have until `last`.
+    pub(super) fn release_all(&mut self, last: Instant) {
         let now = Instant::now();
         // The requests that wait have ended too.
         self.queue.clear();
@@ -220,6 +221,8 @@ impl Leases {
             }
             if let Some(step) = self.slots.begin_release(index, now, Duration::ZERO) {
                 self.take(index, step);
+            } else {
+                self.slots.wake_by(index, last);
             }
         }
     }

@@ -247,12 +247,12 @@ impl Slots {
         }
     }
 
-    /// Ends the wait of a release, because its reason may be gone.
-    pub(super) fn wake_now(&mut self, index: usize, now: Instant) {
+    /// Ends the wait of a release at this time if it would be longer.
+    pub(super) fn wake_by(&mut self, index: usize, at: Instant) {
         if let Some(SlotState::Releasing { wake: Some(wake), .. }) =
             self.all.get_mut(index).map(|slot| &mut slot.state)
         {
-            *wake = now;
+            *wake = at.min(*wake);
         }
     }
 

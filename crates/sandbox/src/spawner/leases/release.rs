@@ -70,7 +70,7 @@ impl Leases {
         // After SIGTERM, orphans of workers may still run. A guard ends last,
         // and a helper reports the end of all processes of a UID.
         if !is_stopping || !(has_uids || has_workers) {
-            self.slots.wake_now(index, Instant::now());
+            self.slots.wake_by(index, Instant::now());
         }
     }
 

@@ -53,7 +53,7 @@ impl Leases {
         // can be created, SIGKILL follows without SIGTERM.
         let role = ChildRole::Stopper { slot, grace };
         if self.order_killer(role, &Duty::stop(pair, grace)).is_err() {
-            self.slots.wake_now(slot, Instant::now());
+            self.slots.wake_by(slot, Instant::now());
         }
     }
 
@@ -110,7 +110,7 @@ impl Leases {
     /// All processes have ended after SIGTERM, or cannot be signalled.
     pub(super) fn stopped_gently(&mut self, slot: usize, now: Instant) {
         if self.slots.release_mut(slot).is_some_and(|release| release.is_stopping()) {
-            self.slots.wake_now(slot, now);
+            self.slots.wake_by(slot, now);
         }
     }
 
