@@ -33,6 +33,11 @@ impl Leases {
         if lease.is_some_and(|lease| lease.workers.is_empty()) && self.has_no_orphans() {
             return self.swept(slot);
         }
+        if self.is_sweeping(slot) {
+            // Two killers of one lease could kill each other. The end of the first one starts
+            // what is pending.
+            return;
+        }
         let role = ChildRole::Sweeper { slot };
         if let Err(error) = self.order_killer(role, &Duty::sweep(pair))
             && let Some(worker) = self.take_pending(slot)
