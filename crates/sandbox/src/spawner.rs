@@ -290,8 +290,8 @@ impl EventLoop {
         let received = received.map_err(cannot("receive an order"))?;
         let Some((order, descriptors)) = received else { return Ok(false) };
         match order.what {
-            Some(OrderKind::Lease(order)) => self.leases.lease(order, channels(descriptors)?),
-            Some(OrderKind::Start(order)) => self.leases.start(order, channels(descriptors)?),
+            Some(OrderKind::Lease(order)) => self.leases.lease(order, channels(descriptors)),
+            Some(OrderKind::Start(order)) => self.leases.start(order, channels(descriptors)),
             Some(OrderKind::Watch(lease)) => self.leases.watch(lease),
             Some(OrderKind::Stop(lease)) => self.leases.stop(lease),
             Some(OrderKind::Beat(number)) => {
@@ -330,10 +330,9 @@ fn cannot(step: &'static str) -> impl FnOnce(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("the spawner ended: cannot {step}: {error}"))
 }
 
-/// The worker's descriptors.
-fn channels(descriptors: Vec<OwnedFd>) -> io::Result<Channels> {
-    let channels = Channels::of(descriptors.into_iter());
-    channels.ok_or_else(|| io::Error::other("an order for a worker has no socket"))
+/// The worker's descriptors; `None` if the kernel dropped them.
+fn channels(descriptors: Vec<OwnedFd>) -> Option<Channels> {
+    Channels::of(descriptors.into_iter())
 }
 
 #[cfg(test)]

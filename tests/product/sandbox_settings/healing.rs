@@ -11,7 +11,7 @@ use std::{
 };
 
 use cmp_procfs::Fields;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use crate::{
     reload::server::remove_at_once,
@@ -81,6 +81,61 @@ fn a_request_that_is_cut_off_by_the_end_of_the_supervisor_is_told_so() {
         );
         assert!(!log.contains("client_cancelled"), "{log}");
     }
+}
+
+#[test]
+fn a_command_in_its_grace_does_not_outlive_the_supervisor() {
+    for tier in tiers() {
+        let time = unique(600);
+        let script = format!("trap '' TERM; sleep {time} & while :; do sleep 1; done");
+        let bench = Bench::new("", &script).with("ARGOCD_EXEC_FATAL_TIMEOUT", "10m");
+        let mut server = bench.serve(tier, &["--exec-timeout", "1s", "--request-cgroups", "off"]);
+        let error = bench.ask("tried", &[]).error().to_owned();
+        assert!(error.contains("timeout of 1.0s passed"), "{tier}: {error}");
+        assert!(sleeper(&time).is_some(), "{tier}: it has no grace");
+        server.kill();
+        eventually("its end", || sleeper(&time).is_none());
+        eventually("the removal of its files", || {
+            fs::read_dir(bench.path("work/_cmp_server")).unwrap().count() == 0
+        });
+    }
+}
+
+/// The spawner gets the descriptors of each order, and hands them on.
+#[test]
+fn an_order_without_its_descriptors_fails_alone() {
+    // The spawner has this test's UID in these tiers, which may therefore change its limits.
+    for tier in tiers().into_iter().filter(|tier| ["namespaces", "uid"].contains(tier)) {
+        let bench = Bench::new("", MANIFEST);
+        let server = bench.serve(tier, &[]);
+        let spawner = Pid::from_raw(server.spawner());
+        bench.ask("tried", &[]).manifests();
+        // One of two descriptors is worse than none: the order looks whole.
+        for room in [0, 1] {
+            let free = Some(first_free_descriptor(server.spawner()) + room);
+            let small = Rlimit { current: free, maximum: hard_limit(server.spawner()) };
+            let usual = prlimit(spawner, Resource::Nofile, small).unwrap();
+            let error = bench.ask("tried", &[]).error().to_owned();
+            prlimit(spawner, Resource::Nofile, usual).unwrap();
+            assert!(error.contains("descriptors are lost"), "{tier} {room}: {error}");
+            assert_eq!(bench.ask("tried", &[]).value("data"), "told", "{tier} {room}");
+        }
+    }
+}
+
+/// Most descriptors to which a process may raise its limit.
+fn hard_limit(pid: i32) -> Option<u64> {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    line.split_whitespace().nth(4).unwrap().parse().ok()
+}
+
+/// The number that the next descriptor of a process gets.
+fn first_free_descriptor(pid: i32) -> u64 {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+    let taken: BTreeSet<u64> =
+        entries.map(|entry| entry.file_name().to_str().unwrap().parse().unwrap()).collect();
+    (0..=taken.len() as u64).find(|number| !taken.contains(number)).unwrap()
 }
 
 /// A time in seconds for which no other program of this machine sleeps, nor another test.

@@ -29,7 +29,7 @@ use tokio::{
 
 use super::socket::Socket;
 use crate::wire::{
-    channel::{self, Received},
+    channel::{self, NO_ROOM, Received},
     message::JobKind,
     plan::{self, Answer, Exited, Failed, MAX_REPLY, OPEN_REPOSITORY, Plan, Reply},
     refusal::Observed,
@@ -117,11 +117,6 @@ const WIDE_PIPE: i32 = 512 << 10;
 
 /// A worker sends descriptors with one reply only.
 const TOO_MANY: &str = "it sent more descriptors than one reply has";
-
-/// The kernel drops descriptors for which the receiver has no room.
-const NO_ROOM: &str = "descriptors of a reply are lost, probably because the supervisor may open \
-                       no more files (RLIMIT_NOFILE): raise the hard limit of the container's \
-                       runtime, or lower --max-requests";
 
 /// Bytes received at a time; replies are far shorter.
 const PIECE: usize = 16 * 1024;
@@ -343,7 +338,7 @@ fn receive(socket: impl AsFd, buffer: &mut BytesMut) -> io::Result<Option<Vec<Ow
     let mut piece = [0; PIECE];
     let Received { length, descriptors, has_lost } = channel::receive_bytes(socket, &mut piece)?;
     if has_lost {
-        return Err(io::Error::other(NO_ROOM));
+        return Err(io::Error::other(format!("of a reply, {NO_ROOM}")));
     }
     buffer.extend_from_slice(piece.get(..length).unwrap_or_default());
     Ok((length > 0).then_some(descriptors))

@@ -59,7 +59,7 @@ pub(super) struct Leases {
     stale: Vec<StaleDirectory>,
     /// Orders that wait for a UID. The supervisor never sends more than it has
     /// places.
-    queue: VecDeque<(LeaseOrder, Channels)>,
+    queue: VecDeque<(LeaseOrder, Option<Channels>)>,
     reports: Vec<SpawnerEvent>,
     passes: Passes,
     pressure: Pressure,
@@ -144,7 +144,7 @@ impl Leases {
         })
     }
 
-    pub(super) fn lease(&mut self, order: LeaseOrder, channels: Channels) {
+    pub(super) fn lease(&mut self, order: LeaseOrder, channels: Option<Channels>) {
         self.queue.push_back((order, channels));
         self.serve_queue(Instant::now());
     }

@@ -99,7 +99,8 @@ pub(super) struct PendingWorker {
     pub(super) job: u64,
     pub(super) kind: JobKind,
     pub(super) grants: Grants,
-    pub(super) channels: Channels,
+    /// `None` if the kernel dropped them.
+    pub(super) channels: Option<Channels>,
 }
 
 /// All slots, and the free ones in the order of their release.

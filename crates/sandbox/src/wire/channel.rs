@@ -20,6 +20,12 @@ pub(crate) const MAX_MESSAGE: usize = 16 * 1024;
 /// for git credentials.
 pub(crate) const MAX_DESCRIPTORS: usize = 4;
 
+/// The kernel drops descriptors for which the receiver has no room. The text follows the name
+/// of the message.
+pub(crate) const NO_ROOM: &str = "descriptors are lost, probably because the supervisor may open \
+                                  no more files (RLIMIT_NOFILE): raise the hard limit of the \
+                                  container's runtime, or lower --max-requests";
+
 /// Creates a pair of connected sockets that preserve message boundaries.
 pub(crate) fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
@@ -69,14 +75,18 @@ pub(crate) fn send_bytes(
     Ok(())
 }
 
-/// Receives one message, or `None` if the other end is closed.
+/// Receives one message, or `None` if the other end is closed. There are no descriptors if
+/// the kernel has dropped one.
 pub(crate) fn receive<M: Message + Default>(
     socket: impl AsFd,
 ) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
     let mut bytes = [0; MAX_MESSAGE];
-    let Received { length, descriptors, .. } = receive_bytes(socket, &mut bytes)?;
+    let Received { length, mut descriptors, has_lost } = receive_bytes(socket, &mut bytes)?;
     if length == 0 {
         return Ok(None);
+    }
+    if has_lost {
+        descriptors.clear();
     }
     let message = M::decode(bytes.get(..length).unwrap_or_default());
     Ok(Some((message.map_err(io::Error::other)?, descriptors)))

@@ -17,6 +17,7 @@ use crate::{
         uid_pool::UidPool,
     },
     wire::{
+        channel::NO_ROOM,
         message::{Grants, JobKind, SpawnerEvent, StartOrder, WorkerEnd, WorkerEnded},
         shared::SharedCaches,
         tier::Tier,
@@ -41,6 +42,12 @@ impl From<NoWorkspaceRoot> for NoWorker {
 impl From<NoCache> for NoWorker {
     fn from(error: NoCache) -> Self {
         Self::Other(format!("its caches: {error}"))
+    }
+}
+
+impl From<String> for NoWorker {
+    fn from(why: String) -> Self {
+        Self::Other(why)
     }
 }
 
@@ -74,7 +81,7 @@ fn keep_only(context: &WorkerContext<'_>, channels: &Channels) {
 impl Leases {
     /// Starts another worker after killing the leftovers of the previous
     /// command, so that they cannot interfere with it.
-    pub(in crate::spawner) fn start(&mut self, order: StartOrder, channels: Channels) {
+    pub(in crate::spawner) fn start(&mut self, order: StartOrder, channels: Option<Channels>) {
         let StartOrder { job, grants, .. } = order;
         let worker = PendingWorker { job, kind: JobKind::Run, grants, channels };
         let Some(index) = self.slots.find(order.lease) else {
@@ -101,6 +108,7 @@ impl Leases {
 
     fn try_worker(&mut self, index: usize, worker: PendingWorker) -> Result<(), NoWorker> {
         let PendingWorker { job, kind, grants, channels } = worker;
+        let channels = channels.ok_or_else(|| format!("of its order, {NO_ROOM}"))?;
         self.prepared.root.renew()?;
         let repository = self.shared_repository(&grants)?;
         let shared = self.share(&grants)?;
