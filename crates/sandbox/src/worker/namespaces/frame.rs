@@ -129,16 +129,16 @@ impl Roots {
                 fs::create_dir_all(below(&common.caches))?;
                 scratch(below(&common.caches), FRAME)?;
             }
-            return fill(further.into_iter());
+            return fill(further.into_iter().map(Ok));
         }
         // Opened before the frame covers anything.
-        let image: Vec<_> = self.parts().collect();
+        let image = self.parts().collect::<io::Result<Vec<_>>>()?;
         lay(target)?;
         self.separate()?;
         // The kernel refuses to mount a file that was removed since it was opened, so these
         // do not wait for the image. Many of these paths are below `/tmp`.
         let (files, further) = files_first(further);
-        if let Err(error) = fill(files.into_iter().chain(image).chain(further)) {
+        if let Err(error) = fill(files.into_iter().chain(image).chain(further).map(Ok)) {
             // For another attempt.
             chdir("/")?;
             umount2(target, MntFlags::MNT_DETACH)?;
@@ -148,8 +148,8 @@ impl Roots {
         Ok(())
     }
 
-    fn parts(&self) -> impl Iterator<Item = (PathBuf, Part)> {
-        self.image.iter().map(|path| (path.clone(), Part::of(path)))
+    fn parts(&self) -> impl Iterator<Item = io::Result<Placed>> {
+        self.image.iter().map(|path| Ok((path.clone(), Part::of(path)?)))
     }
 
     /// Mounts the directories that each request has for itself.
@@ -224,8 +224,9 @@ fn lay(target: &Path) -> io::Result<()> {
 }
 
 /// Puts parts into the frame that is the working directory.
-fn fill(parts: impl Iterator<Item = (PathBuf, Part)>) -> io::Result<()> {
-    for (path, part) in parts {
+fn fill(parts: impl Iterator<Item = io::Result<Placed>>) -> io::Result<()> {
+    for placed in parts {
+        let (path, part) = placed?;
         let failed =
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         part.put(below(&path)).map_err(failed)?;
@@ -236,7 +237,7 @@ fn fill(parts: impl Iterator<Item = (PathBuf, Part)>) -> io::Result<()> {
 fn devices(dev: &Path) -> io::Result<()> {
     fs::create_dir_all(dev)?;
     for name in DEVICES {
-        let Ok(device) = Source::open(&Path::new("/dev").join(name)) else { continue };
+        let Some(device) = Source::find(&Path::new("/dev").join(name))? else { continue };
         let target = dev.join(name);
         File::create(&target)?;
         device.put(&target)?;

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::{libc, mount::MsFlags};
+use nix::{errno::Errno, libc, mount::MsFlags};
 use rustix::{
     fs::{CWD, FileType, StatVfsMountFlags, fstat, fstatvfs},
     mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree},
@@ -21,6 +21,9 @@ use crate::worker::{
     modes::{self, Reader},
     read_paths::ReadPath,
 };
+
+/// The kernel's errors for lack of descriptors or memory.
+const LACKS: [Errno; 3] = [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM];
 
 /// Directory of the new root in which copies are made.
 const COPIES: &str = ".copies";
@@ -45,14 +48,13 @@ pub(super) enum Part {
 }
 
 impl Part {
-    pub(super) fn of(path: &Path) -> Self {
-        match fs::read_link(path) {
-            Ok(target) => Self::Link(target),
-            Err(_) if path.starts_with("/sys") => {
-                Source::open(path).map_or(Self::Gone, Self::Kernel)
-            }
-            Err(_) => Source::open(path).map_or(Self::Gone, Self::Bound),
+    /// A path of the image. An error only if the kernel lacks room for it.
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
+        if let Ok(target) = fs::read_link(path) {
+            return Ok(Self::Link(target));
         }
+        let kind = if path.starts_with("/sys") { Self::Kernel } else { Self::Bound };
+        Ok(Source::find(path)?.map_or(Self::Gone, kind))
     }
 
     /// A path to read. If its mode closes it to the tenant, it is a copy.
@@ -121,6 +123,21 @@ impl Source {
         Ok(Self { mount, is_directory })
     }
 
+    /// The same; `None` if it cannot be opened for a reason of its own. A request without the
+    /// others would lack them only for lack of room.
+    pub(super) fn find(path: &Path) -> io::Result<Option<Self>> {
+        let is_lack = |error: &io::Error| {
+            LACKS.iter().any(|errno| error.raw_os_error() == Some(*errno as i32))
+        };
+        match Self::open(path) {
+            Ok(source) => Ok(Some(source)),
+            Err(error) if is_lack(&error) => {
+                Err(io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
     /// Mounts it without device files, and without programs that give rights.
     pub(super) fn bind(&self, target: &Path, access: MsFlags) -> io::Result<()> {
         if self.is_directory {
@@ -156,11 +173,12 @@ impl Source {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
+    use std::{fs::File, iter, thread};
 
     use nix::{
         mount::mount,
         sched::{CloneFlags, unshare},
+        sys::resource::{Resource, getrlimit, setrlimit},
     };
     use rustix::fs::statvfs;
 
@@ -169,6 +187,9 @@ mod tests {
         *,
     };
     use crate::skip::lacks_root;
+
+    /// Few enough to take them all, and more than other tests need.
+    const FILES: u64 = 1 << 10;
 
     /// The flags of a mount that was made with these options, when it is mounted again.
     fn again(options: MsFlags, access: MsFlags) -> StatVfsMountFlags {
@@ -231,6 +252,28 @@ mod tests {
         });
         let expected = (Ok(()), false, Err(io::ErrorKind::NotFound));
         assert_eq!(found.join().unwrap(), expected);
+    }
+
+    #[test]
+    fn a_part_for_which_there_is_no_room_is_an_error() {
+        if lacks_root() {
+            return;
+        }
+        let part = |path| Part::of(Path::new(path)).map_err(|error| error.to_string());
+        assert!(matches!(part("/no/such/file"), Ok(Part::Gone)));
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        let without_room = move || {
+            // Other tests keep their descriptors.
+            unshare(CloneFlags::CLONE_FILES).unwrap();
+            setrlimit(Resource::RLIMIT_NOFILE, soft.min(FILES), hard).unwrap();
+            let taken: Vec<_> = iter::from_fn(|| File::open("/").ok()).collect();
+            let found = part("/usr");
+            setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
+            drop(taken);
+            found
+        };
+        let error = thread::spawn(without_room).join().unwrap().err().unwrap();
+        assert!(error.starts_with("/usr: Too many open files"), "{error}");
     }
 
     #[test]

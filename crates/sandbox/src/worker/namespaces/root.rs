@@ -107,7 +107,9 @@ fn further(job: &Job<'_>, part: ToPart) -> io::Result<Vec<(PathBuf, Part)>> {
             // Mounts below are bound separately, because only the top of a tree
             // becomes read-only.
             let below = mounts.iter().filter(|point| point.starts_with(real) && *point != real);
-            parts.extend(below.map(|point| (point.clone(), Part::of(point))));
+            for point in below {
+                parts.push((point.clone(), Part::of(point)?));
+            }
         }
         if asked != real && !is_there(&parts, asked) {
             parts.push((asked.clone(), Part::Link(real.clone())));
