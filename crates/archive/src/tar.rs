@@ -72,7 +72,7 @@ pub trait Sink {
     /// Called when the current file is complete.
     fn end(&mut self) -> Result<(), Self::Error>;
 
-    /// Called for each header that only describes the next entry. `size` is its
+    /// Called for each header that only describes an entry. `size` is its
     /// length in bytes. An archive may have any number of them without an
     /// entry.
     fn extension(&mut self, size: u64) -> Result<(), Self::Error>;
@@ -212,6 +212,7 @@ impl TarWalk {
         let is_zero = self.block.iter().all(|byte| *byte == 0);
         self.state = match self.state {
             State::SparseMap { size } if sparse_map_continues(&self.block) => {
+                sink.extension(BLOCK as u64).map_err(Failure::Sink)?;
                 State::SparseMap { size }
             }
             State::SparseMap { size } => data(Destination::Nothing, size),

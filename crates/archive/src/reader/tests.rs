@@ -204,6 +204,27 @@ fn one_zero_block_does_not_end_an_archive() {
 }
 
 #[test]
+fn blocks_of_a_sparse_map_count() {
+    const BLOCKS: usize = 5;
+    let mut header = Header::new_gnu();
+    header.set_entry_type(EntryType::GNUSparse);
+    header.set_path("s").unwrap();
+    header.set_size(0);
+    // The map continues in the next block, and so on.
+    header.as_mut_bytes()[482] = 1;
+    header.set_cksum();
+    let mut tar = header.as_bytes().to_vec();
+    for block in 1..=BLOCKS {
+        let mut map = [0; 512];
+        map[504] = u8::from(block < BLOCKS);
+        tar.extend(map);
+    }
+    tar.extend([0; 1024]);
+    let recorder = read_tar(&tar).unwrap();
+    assert_eq!((recorder.others.len(), recorder.extensions), (1, BLOCKS - 1));
+}
+
+#[test]
 fn sparse_files_are_refused() {
     let mut builder = Builder::new(Vec::new());
     builder.append_pax_extensions([("GNU.sparse.major", &b"1"[..])]).unwrap();
