@@ -18,7 +18,7 @@ pub(crate) use self::{
 };
 use self::{
     script::Script,
-    words::{Given, Word, given, words},
+    words::{Given, Word, given, of_shell, words},
 };
 use super::{
     Code, DEFAULT_SOCKET_DIR, Diagnostic, MAX_SOCKET_PATH, PluginDefinition, diagnose::SHORTEN,
@@ -67,7 +67,7 @@ pub(super) fn lint(
     for (path, failure) in COMMANDS {
         let command = path.split('.').try_fold(value, |value, key| value.get(key));
         let words = command.map(|command| words(command, path)).unwrap_or_default();
-        if let Some(given) = given(&words) {
+        if let Some(given) = given(of_shell(&words)) {
             shell(&given, failure, locator, &mut found);
             found.extend(silent(&given, path, locator));
         }

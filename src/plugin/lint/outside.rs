@@ -1,6 +1,6 @@
 //! Warns of what only a shell would understand, outside a shell.
 
-use super::words::{Word, given, shell_name};
+use super::words::{Word, given, of_shell, shell_name};
 use crate::plugin::{Code, Diagnostic, diagnose::as_list, locator::Locator};
 
 /// Beginnings of the variables that Argo CD gives to commands.
@@ -8,8 +8,19 @@ const VARIABLES: [&str; 3] = ["$ARGOCD_", "${ARGOCD_", "$(ARGOCD_"];
 
 /// Programs that replace variables in their arguments themselves, or give such a text
 /// another meaning.
-const REPLACING: [&str; 9] =
-    ["envsubst", "make", "gmake", "awk", "gawk", "mawk", "perl", "ruby", "mysql"];
+const REPLACING: [&str; 11] = [
+    "envsubst",
+    "make",
+    "gmake",
+    "awk",
+    "gawk",
+    "mawk",
+    "perl",
+    "ruby",
+    "mysql",
+    "sops",
+    "nix-shell",
+];
 
 /// Beginnings of a word, or of the value of an option in it, that only a shell or Kubernetes
 /// replaces.
@@ -26,6 +37,7 @@ const BUILTINS: [&str; 8] = ["cd", "export", "set", "source", "eval", "exec", "i
 
 /// Warns of a command line in one word, or else of shell syntax or a variable.
 pub(super) fn lint(words: &[Word<'_>], locator: &Locator<'_>) -> Option<Diagnostic> {
+    let words = of_shell(words);
     let (program, arguments) = words.split_first()?;
     if shell_name(program.text).is_some() {
         let given = given(words);

@@ -4,6 +4,7 @@
 //! here-documents. It may miss problems, to avoid false warnings.
 
 mod early;
+mod level;
 mod loops;
 mod reader;
 mod search;
@@ -130,6 +131,8 @@ mod tests {
             "x=$(a | b)",
             "(a|b)",
             "`a | b`",
+            "[[ $(a | b) = c ]]",
+            "case x in (y) a | b;; esac",
             "if a | b; then c; fi",
         ] {
             assert_eq!(pipes(text), 1, "{text}");
@@ -149,6 +152,12 @@ mod tests {
             "yq '.a | .b'",
             "a \\| b",
             "echo $((1 | 2))",
+            "((a | b))",
+            "[[ $X =~ ^(dev|prod(a|b))$ ]] && y",
+            "[[ $X =~ a|[[:alpha:]]|b ]] || y",
+            "case $x in (a|b) c;; (d|e) f;; esac",
+            "rm @(a|b) !(c|d)",
+            "a >| b",
         ] {
             assert_eq!(pipes(text), 0, "{text}");
         }
@@ -185,6 +194,10 @@ mod tests {
             "export A=$PARAM_A B=1",
             "case $PARAM_A in a) b;; esac",
             "[[ $PARAM_A == x ]] && y",
+            "[[ ($PARAM_A == x) || $X =~ ^($PARAM_A)$ ]]",
+            "if x; then A=$PARAM_A; else local -r B=$PARAM_A; fi",
+            "f() { A=$PARAM_A; }",
+            "declare A=$PARAM_A",
             "helm $ARGOCD_APP_NAME",
             "echo '$PARAM_A'",
             "a \"${PARAM_A:-$PARAM_B}\"",

@@ -27,6 +27,23 @@ fn a_plugin_without_mistakes_has_no_warnings() {
 }
 
 #[test]
+fn a_shell_that_another_program_starts_is_one() {
+    for fine in ["[/usr/bin/env, bash, -euc, ", "[timeout, '50', sh, -c, ", "[busybox, ash, -c, "] {
+        assert_eq!(generate(&format!("{fine}'helm template \"$ARGOCD_APP_NAME\"']")), [""; 0]);
+        assert!(generate(&format!("{fine}'kustomize build | x']"))[0].starts_with("CMP0301"));
+    }
+    assert_eq!(generate("[sops, exec-env, f, 'helm template $ARGOCD_APP_NAME']"), [""; 0]);
+    assert!(generate("[env, A=$ARGOCD_APP_NAME, helm]")[0].starts_with("CMP0316"));
+}
+
+#[test]
+fn options_behind_the_file_of_a_script_are_its_own() {
+    assert_eq!(generate("[bash, /opt/generate.sh, -c, config.yaml, -o, yaml]"), [""; 0]);
+    assert!(generate("[bash, -o, errexit, -c, 'a | b']")[0].starts_with("CMP0301"));
+    assert!(generate("[bash, --rcfile, x, -c, 'a | b']")[0].starts_with("CMP0301"));
+}
+
+#[test]
 fn a_key_for_anchors_is_not_unknown() {
     let plugin =
         |key| format!("  discover: {{fileName: x}}\n  generate: {{command: [a]}}\n{key}: {{}}");

@@ -7,6 +7,9 @@ use crate::plugin::manifest::Step;
 /// Programs that take a script as an argument.
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
 
+/// Options of a shell whose value is the next word, apart from those that end with `o`.
+const FILE_OPTIONS: [&str; 2] = ["--rcfile", "--init-file"];
+
 /// A word and its path in the definition.
 #[derive(Clone, Debug)]
 pub(super) struct Word<'v> {
@@ -52,11 +55,34 @@ pub(crate) fn precedes_script(option: &str) -> bool {
     letters.ends_with('c') && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
+/// The option with a script, unless the first word that is no option names the script's file.
+fn script_option(arguments: &[Word<'_>]) -> Option<usize> {
+    let mut is_value = false;
+    for (index, word) in arguments.iter().enumerate() {
+        if precedes_script(word.text) {
+            return Some(index);
+        }
+        if !is_value && !word.text.starts_with(['-', '+']) {
+            return None;
+        }
+        is_value = word.text.ends_with(['o', 'O']) || FILE_OPTIONS.contains(&word.text);
+    }
+    None
+}
+
+/// The words of the shell that another program starts with a script, such as `env` or
+/// `timeout`; otherwise all.
+pub(super) fn of_shell<'w, 'v>(words: &'w [Word<'v>]) -> &'w [Word<'v>] {
+    let later = (1..words.len()).filter_map(|index| words.get(index..));
+    let starts = words.first().is_none_or(|program| shell_name(program.text).is_none());
+    later.filter(|_| starts).find(|words| given(words).is_some()).unwrap_or(words)
+}
+
 /// Finds the script of `sh -c script rest…`, with any options.
 pub(super) fn given<'w, 'v>(words: &'w [Word<'v>]) -> Option<Given<'w, 'v>> {
     let (program, arguments) = words.split_first()?;
     shell_name(program.text)?;
-    let option = arguments.iter().position(|word| precedes_script(word.text))?;
+    let option = script_option(arguments)?;
     let (options, rest) = arguments.split_at_checked(option + 1)?;
     let (script, rest) = rest.split_first()?;
     let has_pipefail = options.iter().any(|word| word.text == "pipefail");

@@ -1,7 +1,10 @@
 //! Reads the text of a shell script once, from start to end.
 
+mod documents;
+
 use super::{
     Script, Unquoted, is_eval,
+    level::{Level, Within},
     loops::{Loops, is_keyword},
     search::Pipe,
 };
@@ -19,35 +22,12 @@ const MAX_VALUES: usize = 1000;
 /// Commands whose failure does not matter.
 const HARMLESS: [&str; 6] = ["echo", "printf", "cat", "yes", ":", "true"];
 
+/// Builtins whose arguments are assignments.
+const DECLARING: [&str; 5] = ["export", "local", "readonly", "declare", "typeset"];
+
 /// Prefixes of variables whose values the author of an Application sets.
 const USERS: [&str; 4] =
     ["ARGOCD_ENV_", "PARAM_", "ARGOCD_APP_PARAMETERS", "ARGOCD_APP_SOURCE_TARGET_REVISION"];
-
-/// The innermost construct around the current position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Within {
-    /// Commands of the script, of `$(…)` or of `(…)`.
-    Commands,
-    /// Commands of a backquoted substitution.
-    Backquotes,
-    /// `"…"`
-    Quotes,
-    /// `${…}`; its words are quoted if the expression is.
-    Braces { is_quoted: bool },
-    /// `$((…))`
-    Arithmetic,
-}
-
-struct Level {
-    within: Within,
-    /// Byte offset of the current command.
-    command: usize,
-    /// Pipes since the last separator. An unmatched `)` shows that they separate
-    /// patterns of a `case`.
-    pipes: Vec<Pipe>,
-    /// True between `[[` and `]]`, where the shell splits no values.
-    is_test: bool,
-}
 
 /// State of reading a script.
 pub(super) struct ScriptReader<'s> {
@@ -80,6 +60,7 @@ impl<'s> ScriptReader<'s> {
                 Within::Braces { is_quoted: false } => self.braces(byte),
                 Within::Commands | Within::Backquotes => self.commands(byte),
                 Within::Arithmetic => self.arithmetic(byte),
+                Within::Pattern => self.pattern(byte),
             }
             if self.at == before {
                 self.at += 1;
@@ -118,13 +99,15 @@ impl<'s> ScriptReader<'s> {
             // Part of a redirection, such as `2>&1`.
             b'&' if self.is_redirected() => {}
             b';' | b'&' => self.separate(),
+            // `>|` is a redirection.
+            b'|' if self.before() == Some(b'>') => {}
             b'|' => self.pipe(),
-            b'(' => self.enter(Within::Commands, 1),
+            b'(' => self.parenthesis(),
             b')' => self.close(),
             b'<' if self.peek(1) == b'<' && self.peek(2) != b'<' => self.announce_document(),
             b'<' if self.peek(1) == b'<' => self.at += 3,
             b'[' if self.peek(1) == b'[' && self.starts_word() => self.test(true),
-            b']' if self.peek(1) == b']' => self.test(false),
+            b']' if self.peek(1) == b']' && self.starts_word() => self.test(false),
             _ => {}
         }
     }
@@ -156,6 +139,35 @@ impl<'s> ScriptReader<'s> {
             b'$' => self.dollar(true),
             b')' if self.peek(1) == b')' => self.leave_by(2),
             _ => {}
+        }
+    }
+
+    fn pattern(&mut self, byte: u8) {
+        match byte {
+            b'\\' => self.at += 2,
+            b'\'' => self.single_quotes(),
+            b'"' => self.enter(Within::Quotes, 1),
+            b'$' => self.dollar(true),
+            b'(' => self.enter(Within::Pattern, 1),
+            b')' => self.leave_by(1),
+            _ => {}
+        }
+    }
+
+    /// A parenthesis outside quotes: of a subshell, of `((…))`, or of a pattern.
+    fn parenthesis(&mut self) {
+        let before = self.text.get(..self.at).unwrap_or_default().trim_ascii_end();
+        let command = self.command().trim();
+        let is_case = command.starts_with("case ") && command.ends_with(" in");
+        if self.is_test() || self.before().is_some_and(|byte| b"@!?+*".contains(&byte)) {
+            self.enter(Within::Pattern, 1);
+        } else if self.peek(1) == b'(' && self.starts_word() {
+            self.enter(Within::Arithmetic, 2);
+        } else if is_case || before.ends_with(b";;") {
+            // The one before a pattern of a `case`, which may be missing.
+            self.at += 1;
+        } else {
+            self.enter(Within::Commands, 1);
         }
     }
 
@@ -251,16 +263,22 @@ impl<'s> ScriptReader<'s> {
         let is_assignment = written.split_once('=').is_some_and(|(name, _)| {
             !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
         });
-        let assigns = before.split_whitespace().all(|word| {
-            word.contains('=') || ["export", "local", "readonly"].contains(&word) || word == "do"
-        });
+        let assigns = before.split_whitespace().all(precedes_assignment);
         let is_case = before.split_whitespace().last() == Some("case");
         level.is_test || is_case || (is_assignment && assigns)
     }
 
+    fn is_test(&self) -> bool {
+        self.levels.last().is_some_and(|level| level.is_test)
+    }
+
+    fn before(&self) -> Option<u8> {
+        self.at.checked_sub(1).and_then(|at| self.text.get(at)).copied()
+    }
+
     fn starts_word(&self) -> bool {
-        let before = self.at.checked_sub(1).and_then(|at| self.text.get(at));
-        before.is_none_or(|byte| byte.is_ascii_whitespace() || b";&|()`".contains(byte))
+        let before = self.before();
+        before.is_none_or(|byte| byte.is_ascii_whitespace() || b";&|()`".contains(&byte))
     }
 
     fn single_quotes(&mut self) {
@@ -283,6 +301,9 @@ impl<'s> ScriptReader<'s> {
             }
             return;
         }
+        if self.is_test() {
+            return;
+        }
         let (at, command) = (self.at, self.command());
         if self.levels.len() == 1 {
             self.loops.keywords(command, false);
@@ -296,8 +317,7 @@ impl<'s> ScriptReader<'s> {
     }
 
     fn is_redirected(&self) -> bool {
-        let before = self.at.checked_sub(1).and_then(|at| self.text.get(at));
-        matches!(before, Some(b'>' | b'<')) || self.peek(1) == b'>'
+        matches!(self.before(), Some(b'>' | b'<')) || self.peek(1) == b'>'
     }
 
     /// The current command, up to this position.
@@ -358,42 +378,13 @@ impl<'s> ScriptReader<'s> {
             self.levels.pop();
         }
     }
-
-    fn announce_document(&mut self) {
-        self.at += 2;
-        while matches!(self.peek(0), b'-' | b' ' | b'\t') {
-            self.at += 1;
-        }
-        let rest = &self.text[self.at..];
-        let end = rest.iter().position(|byte| byte.is_ascii_whitespace() || b";|&)".contains(byte));
-        let word = &rest[..end.unwrap_or(rest.len())];
-        self.at += word.len();
-        let quotes = |byte: &u8| !b"'\"\\".contains(byte);
-        self.documents.push(word.iter().copied().filter(quotes).collect());
-    }
-
-    /// Skips here-documents, in which the shell splits no values.
-    fn here_documents(&mut self) {
-        for end in std::mem::take(&mut self.documents) {
-            while self.at < self.text.len() {
-                let start = self.at;
-                self.skip_line();
-                let line = &self.text[start..self.at];
-                self.at += 1;
-                if line.trim_ascii() == end {
-                    break;
-                }
-            }
-        }
-        let at = self.at;
-        if let Some(level) = self.levels.last_mut() {
-            level.command = level.command.max(at);
-        }
-    }
 }
 
-impl Level {
-    fn new(within: Within, command: usize) -> Self {
-        Self { within, command, pipes: Vec::new(), is_test: false }
-    }
+/// True for words that may be before an assignment in its command.
+fn precedes_assignment(word: &str) -> bool {
+    is_keyword(word)
+        || word.contains('=')
+        || word.starts_with('-')
+        || word.ends_with("()")
+        || DECLARING.contains(&word)
 }
