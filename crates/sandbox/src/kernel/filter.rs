@@ -14,7 +14,7 @@ use self::{
     assemble::{Action, CallRule, Compare, Condition, assemble},
     calls::{DENIED, DENIED_HERE, GUARD, ROOT, SETXATTRAT},
     files::{ioctls, space},
-    sockets::{socket_programs, sockets_of, stream_pairs},
+    sockets::{pairs, socket_programs, sockets_of, stream_pairs},
 };
 use crate::wire::tier::Tier;
 
@@ -221,7 +221,9 @@ fn rules(tier: Tier) -> Vec<CallRule> {
         sockets_of(tier),
         socket_programs(),
     ]);
-    if !tier.has_own_uids() {
+    if tier.has_own_uids() {
+        rules.push(pairs());
+    } else {
         rules.extend(strangers());
     }
     rules

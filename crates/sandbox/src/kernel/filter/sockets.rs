@@ -11,14 +11,23 @@ use crate::wire::tier::Tier;
 
 /// Error of a kernel without the protocol; programs then use plain TCP.
 const NO_PROTOCOL: Action = Action::Fail(93);
+/// Unix sockets are allowed.
+const UNIX: (u8, Compare, Action) =
+    (0, Compare::Equals(libc::AF_UNIX.unsigned_abs()), Action::Allow);
 const TCP: u32 = libc::IPPROTO_TCP.unsigned_abs();
 const UDP: u32 = libc::IPPROTO_UDP.unsigned_abs();
+
+/// Pairs of Unix sockets. The kernel first creates a socket, whatever the family, and those
+/// of some can then be bound.
+pub(super) fn pairs() -> CallRule {
+    rule(libc::SYS_socketpair, &[UNIX], EPERM)
+}
 
 /// A socket of a pair of datagrams can be connected again, to any path. The bit test
 /// also matches type 3; types 1 (stream) and 5 (seqpacket) do not match.
 pub(super) fn stream_pairs() -> CallRule {
-    let datagrams = [(1, Compare::HasAny(libc::SOCK_DGRAM.unsigned_abs()), EPERM)];
-    rule(libc::SYS_socketpair, &datagrams, Action::Allow)
+    let datagrams = (1, Compare::HasAny(libc::SOCK_DGRAM.unsigned_abs()), EPERM);
+    rule(libc::SYS_socketpair, &[datagrams, UNIX], EPERM)
 }
 
 /// Allowed: families and protocols that Landlock covers or that reach nobody.
@@ -94,6 +103,10 @@ mod tests {
         let others =
             [[2, 2, 136], [2, 1, 132], [10, 6, 33], [2, 1, 262], [2, 1, 256], [10, 2, 115]];
         assert_eq!(others.map(made), [0x0005_005d; 6]);
+        // Of families: Unix, the internet, RDS and TIPC.
+        let pair = |arguments| result(libc::SYS_socketpair, arguments);
+        assert_eq!([[1, 1, 0], [1, 2, 0], [1, 0x8_0005, 0]].map(pair), [0x7fff_0000; 3]);
+        assert_eq!([[2, 1, 262], [21, 5, 0], [30, 2, 0], [30, 4, 0]].map(pair), [0x0005_0001; 4]);
         assert_eq!([73, 13].map(|set| result(libc::SYS_setsockopt, [3, 1, set])), [0x0005_0001; 2]);
     }
 }
