@@ -8,7 +8,10 @@ use std::{
 };
 
 use crate::{
-    sandbox_settings::bench::{Bench, Server, isolating_tiers, tiers},
+    sandbox_settings::{
+        bench::{Bench, Server, isolating_tiers, tiers},
+        network::has_python,
+    },
     skip::skip,
     waiting::eventually,
 };
@@ -48,6 +51,23 @@ pub(super) fn all_ended(bench: &Bench) {
     eventually("the end of all requests", || {
         !fs::read_dir(bench.path("work")).unwrap().flatten().any(has_request)
     });
+}
+
+/// In the other tiers, there is no directory in memory that only one request sees.
+#[test]
+fn sockets_cannot_be_made_in_a_cache_below_a_private_directory() {
+    if !tiers().contains(&"namespaces") || !has_python() {
+        return;
+    }
+    let (bench, _server) = serve("namespaces");
+    assert!(bench.path("work").starts_with("/tmp"));
+    let made = |path: &str| {
+        let bind = "import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])";
+        let what = format!("cd; python3 -c '{bind}' {path} 2>/dev/null && echo yes || echo no");
+        say(&bench, "tried", &what)
+    };
+    assert_eq!(made("`printenv TMPDIR`/s"), "yes");
+    assert_eq!(made(&cache(&bench).join("s").display().to_string()), "no");
 }
 
 fn cache(bench: &Bench) -> PathBuf {

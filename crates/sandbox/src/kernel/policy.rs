@@ -235,12 +235,25 @@ pub(crate) fn of_code(code: i32) -> Result<i32, Errno> {
 /// Lets this process and its descendants change only what is below `writable`, and
 /// devices. What [`Policy::enforce`] denies stays denied.
 pub(crate) fn restrict_changes(writable: impl Iterator<Item = PathBuf>) -> Result<(), NoPolicy> {
+    restrict(change(), writable.chain(DEVICES.map(PathBuf::from)))
+}
+
+/// Lets this process and its descendants create sockets only below `places`. What
+/// [`Policy::enforce`] denies stays denied.
+pub(crate) fn restrict_sockets(places: impl Iterator<Item = PathBuf>) -> Result<(), NoPolicy> {
+    restrict(AccessFs::MakeSock.into(), places)
+}
+
+fn restrict(
+    rights: BitFlags<AccessFs>,
+    places: impl Iterator<Item = PathBuf>,
+) -> Result<(), NoPolicy> {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
-    let mut created = ruleset.handle_access(change())?.create()?;
-    for path in writable.chain(DEVICES.map(PathBuf::from)) {
+    let mut created = ruleset.handle_access(rights)?.create()?;
+    for path in places {
         // A path that does not exist needs no rule.
         let Ok(place) = open(&path) else { continue };
-        created = created.add_rule(PathBeneath::new(&place, of_kind(&place, change())))?;
+        created = created.add_rule(PathBeneath::new(&place, of_kind(&place, rights)))?;
     }
     match created.restrict_self()?.ruleset {
         RulesetStatus::NotEnforced => Err(NoPolicy::NotEnforced),

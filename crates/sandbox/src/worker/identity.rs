@@ -31,7 +31,7 @@ use crate::{
         limits::{self, ProcessLimits},
         oom,
         parent::end_with,
-        policy::{ExtraAccess, refuses_truncation, restrict_changes},
+        policy::{ExtraAccess, NoPolicy, refuses_truncation, restrict_changes, restrict_sockets},
         privilege::{change_user, drop_capabilities},
         signals::unblock_all,
     },
@@ -108,8 +108,11 @@ impl Confined {
             extra.write.append(&mut extra.shared);
         }
         if let Some(policy) = context.policy {
-            let restricted = policy.enforce(workspace.as_fd(), &extra);
-            restricted.map_err(io::Error::other).map_err(step("restrict files"))?;
+            let restricted = policy.enforce(workspace.as_fd(), &extra).map(drop);
+            restricted
+                .and_then(|()| keep_out_sockets(access.tenant, &extra))
+                .map_err(io::Error::other)
+                .map_err(step("restrict files"))?;
         }
         let own = [workspace.as_fd(), channels.socket.as_fd()].into_iter();
         let archive = channels.archive.as_ref().map(AsFd::as_fd);
@@ -157,6 +160,17 @@ impl Confined {
     pub(super) fn workspace(&self) -> BorrowedFd<'_> {
         self.workspace.as_fd()
     }
+}
+
+/// Denies sockets in caches that lie below another directory to write to, as they do in
+/// namespaces if the work directory is in `/tmp`: its rule would also be one for them.
+fn keep_out_sockets(tenant: &Tenant, extra: &ExtraAccess) -> Result<(), NoPolicy> {
+    let is_above = |path: &&PathBuf| extra.shared.iter().any(|shared| shared.starts_with(path));
+    if !extra.write.iter().any(|path| is_above(&path)) {
+        return Ok(());
+    }
+    let apart = extra.write.iter().filter(|path| !is_above(path));
+    restrict_sockets(apart.chain([&tenant.workspace]).cloned())
 }
 
 /// Filters system calls as the tier demands. The spawner has installed most of the filter.
