@@ -137,6 +137,7 @@ impl Redactor {
     #[must_use]
     pub fn spans(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut found = users(text);
+        found.extend(ports(text));
         let learned = self.learned.read().unwrap_or_else(PoisonError::into_inner);
         for secret in self.secrets.iter().chain(learned.iter()) {
             found.extend(memmem::find_iter(text, secret).map(|at| at..at + secret.len()));
@@ -188,8 +189,8 @@ fn users(text: &[u8]) -> Vec<Range<usize>> {
         let start = at + SCHEME_END.len();
         let rest = text.get(start..)?;
         let authority = rest.get(..rest.iter().position(endpoints).unwrap_or(rest.len()))?;
-        let length = memchr::memrchr(b'@', authority)?;
-        let user = authority.get(..length)?;
+        let length = memchr::memrchr(b'@', authority).or_else(|| unencoded(authority, rest))?;
+        let user = rest.get(..length)?;
         // `ssh://git@host` has no secret; ssh authenticates with a key.
         let is_ssh = text.get(..at)?.ends_with(b"ssh") && memchr(b':', user).is_none();
         (length > 0 && !is_ssh).then_some(start..start + length)
@@ -197,7 +198,31 @@ fn users(text: &[u8]) -> Vec<Range<usize>> {
     memmem::find_iter(text, SCHEME_END).filter_map(user).collect()
 }
 
+/// The length of user information with a password that should be encoded, because it has
+/// one of `/?#`: what seems to be a port is no number then.
+fn unencoded(authority: &[u8], rest: &[u8]) -> Option<usize> {
+    let port = authority.get(memchr::memrchr(b':', authority)? + 1..)?;
+    if authority.starts_with(b"[") || port.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let ends_word = |byte: &u8| byte.is_ascii_whitespace() || br#""<>`\"#.contains(byte);
+    let word = rest.get(..rest.iter().position(ends_word).unwrap_or(rest.len()))?;
+    memchr::memrchr(b'@', word)
+}
+
+/// The positions of what Go took for a port, which is a part of such a password.
+fn ports(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    memmem::find_iter(text, NO_PORT).filter_map(|at| {
+        let start = at + NO_PORT.len();
+        let length = memchr(b'"', text.get(start..)?)?;
+        (length > 0).then_some(start..start + length)
+    })
+}
+
 const SCHEME_END: &[u8] = b"://";
+
+/// The beginning of an error of Go about a URL.
+const NO_PORT: &[u8] = b"invalid port \":";
 
 #[cfg(test)]
 mod tests {
@@ -222,6 +247,14 @@ mod tests {
             ("https://example.com/a@b", "https://example.com/a@b"),
             ("git@example.com:x", "git@example.com:x"),
             ("://@", "://@"),
+            ("https://u:p#q@h/x", "https://***@h/x"),
+            ("https://u:p/q?@r@h", "https://***@h"),
+            ("https://h:443/a@b", "https://h:443/a@b"),
+            ("https://[::1]/a@b", "https://[::1]/a@b"),
+            (
+                "parse \"https://u:p#q@h/x\": invalid port \":p\" after host",
+                "parse \"https://***@h/x\": invalid port \":***\" after host",
+            ),
         ] {
             assert_eq!(none.text(text), shown);
         }
