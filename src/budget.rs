@@ -188,20 +188,12 @@ impl Budget {
         self.archives.amount.saturating_sub(derive::WAITING.saturating_mul(waiting as u64))
     }
 
-    /// Names and amounts of what all requests share, for metrics.
+    /// Names and amounts of what all requests share, for metrics. Of `outputs`, it is the part
+    /// whose use is measured: the rest is for one request at a time.
     #[must_use]
     pub fn amounts(&self) -> [(Shared, u64); 9] {
         let Self {
-            requests,
-            leases,
-            memory,
-            processes,
-            disk,
-            outputs,
-            archives,
-            queue,
-            connections,
-            ..
+            requests, leases, memory, processes, disk, archives, queue, connections, ..
         } = self;
         [
             (Shared::Requests, requests.amount as u64),
@@ -209,7 +201,7 @@ impl Budget {
             (Shared::Memory, memory.amount),
             (Shared::Processes, processes.amount),
             (Shared::Disk, disk.amount),
-            (Shared::Outputs, outputs.amount),
+            (Shared::Outputs, self.shared_outputs()),
             (Shared::Archives, archives.amount),
             (Shared::Queue, queue.amount as u64),
             (Shared::Connections, connections.amount as u64),

@@ -206,6 +206,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::metrics::Shared;
 
     const MIB: usize = 1 << 20;
     fn memory() -> ResponseMemory {
@@ -300,6 +301,24 @@ mod tests {
         assert!(error.contains("may take 64 MiB together (x)"), "{error}");
         drop((alone, others));
         assert!(memory.hold().grow(most + FREE + 1, &soon()).await.is_err());
+    }
+
+    /// The metrics of the budget have both numbers, and an alert compares them.
+    #[tokio::test(start_paused = true)]
+    async fn the_shared_part_can_be_in_use_completely() {
+        let budget = budget((64 * MIB) as u64);
+        let published = budget.amounts().into_iter().find(|(name, _)| *name == Shared::Outputs);
+        let memory = ResponseMemory::new(watch::channel(budget).1);
+        let mut others = Vec::new();
+        while others.len() < 16 {
+            let mut other = memory.hold();
+            other.grow(MIB + FREE, &soon()).await.unwrap();
+            others.push(other);
+        }
+        assert_eq!(Some((Shared::Outputs, memory.in_use())), published);
+        let mut alone = memory.hold();
+        alone.grow(40 * MIB, &soon()).await.unwrap();
+        assert_eq!(Some((Shared::Outputs, memory.in_use())), published);
     }
 
     #[tokio::test(start_paused = true)]
