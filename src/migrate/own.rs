@@ -36,10 +36,12 @@ pub(super) const PATH: &str = "PATH";
 pub(super) const HEADERS: &str = "ARGOCD_CMP_SERVER_OTLP_HEADERS";
 
 /// Variables that the server itself reads.
-pub(super) const SETTINGS: [&str; 8] = [
+pub(super) const SETTINGS: [&str; 10] = [
     "ARGOCD_CMP_SERVER_OTLP_ADDRESS",
     "ARGOCD_CMP_SERVER_OTLP_ATTRS",
     HEADERS,
+    "ARGOCD_CMP_SERVER_OTLP_INSECURE",
+    "ARGOCD_CMP_SERVER_OTLP_SAMPLE_RATIO",
     "ARGOCD_ENABLE_GRPC_TIME_HISTOGRAM",
     "ARGOCD_EXEC_FATAL_TIMEOUT",
     "ARGOCD_EXEC_TIMEOUT",

@@ -40,6 +40,11 @@ const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 /// Resources of the new container.
 const RESOURCES: [&str; 2] = ["cpu", "memory"];
 
+/// Flags of argocd-cmp-server for traces, in addition to [`INSECURE`].
+const TRACES: [&str; 4] =
+    ["--otlp-address", "--otlp-attrs", "--otlp-headers", "--otlp-sample-ratio"];
+const INSECURE: &str = "--otlp-insecure";
+
 /// Reports everything of a sidecar that has no counterpart.
 pub(super) fn remark(plugin: &Plugin, report: &mut Report) {
     start(plugin, report);
@@ -94,13 +99,25 @@ fn start(plugin: &Plugin, report: &mut Report) {
              definition"
         ));
     }
-    for flag in ["--otlp-address", "--otlp-headers", "--otlp-attrs"] {
-        if plugin.sidecar.flag(flag).is_some() {
-            report.check(format!(
-                "plugin `{name}`: {flag} was removed: give it to cmp-supervisor, which sends traces \
-                 of all plugins"
-            ));
-        }
+    traces(plugin, report);
+}
+
+/// The flags of the sidecar for traces.
+fn traces(plugin: &Plugin, report: &mut Report) {
+    let name = &plugin.name;
+    for flag in TRACES.into_iter().filter(|flag| plugin.sidecar.flag(flag).is_some()) {
+        report.check(format!(
+            "plugin `{name}`: {flag} was removed: give it to cmp-supervisor, which sends traces of \
+             all plugins"
+        ));
+    }
+    // Without TLS is the default, and a flag without a value means it, too.
+    let value = plugin.sidecar.flag(INSECURE).filter(|value| !value.starts_with('-'));
+    if let Some(value) = value.filter(|value| !value.eq_ignore_ascii_case("true")) {
+        report.check(format!(
+            "plugin `{name}`: {INSECURE}={value} was removed: give it to cmp-supervisor, which \
+             otherwise sends traces of all plugins without TLS"
+        ));
     }
 }
 

@@ -114,3 +114,32 @@ fn arguments_without_a_command_are_those_of_the_entrypoint() {
         assert!(told.contains("cmp-supervisor is started instead of tini"), "{start}: {told}");
     }
 }
+
+#[test]
+fn every_flag_for_traces_is_reported() {
+    for (flag, value) in [
+        ("address", "collector:4317"),
+        ("attrs", "a:b"),
+        ("headers", "x-token=hunter22"),
+        ("sample-ratio", "0.1"),
+    ] {
+        let removed = format!("plugin `a`: --otlp-{flag} was removed: give it to cmp-supervisor");
+        for form in ["=", ", "] {
+            let result =
+                told(&[("a", &format!("args: [--otlp-{flag}{form}\"{value}\"]"))], &[&removed]);
+            assert!(!result.report.contains("hunter22"), "{}", result.report);
+        }
+    }
+}
+
+/// The collector is often set with a variable, which stays.
+#[test]
+fn traces_that_would_lose_their_encryption_are_reported() {
+    let removed = "plugin `a`: --otlp-insecure=false was removed: give it to cmp-supervisor, \
+                   which otherwise sends traces of all plugins without TLS";
+    told(&[("a", "args: [--otlp-insecure=false]")], &[removed]);
+    for usual in ["--otlp-insecure", "--otlp-insecure=true", "--otlp-insecure, --loglevel=info"] {
+        let report = told(&[("a", &format!("args: [{usual}]"))], &[]).report;
+        assert!(!report.contains("--otlp-insecure"), "{report}");
+    }
+}

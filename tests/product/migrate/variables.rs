@@ -31,13 +31,21 @@ fn variables_that_refer_to_others_follow_them() {
 
 #[test]
 fn settings_of_the_server_are_not_given_to_one_plugin() {
-    let env = |value: &str| format!("env: [{{name: ARGOCD_EXEC_TIMEOUT, value: {value}}}]");
-    let expected = "ARGOCD_EXEC_TIMEOUT: one value counts for all plugins, and the first one was \
-                    taken: 5m in `a`, 9m in `b`";
-    let result = told(&[("a", &env("5m")), ("b", &env("9m"))], &[expected]);
-    assert_eq!(result.sidecar()["env"], json!([{"name": "ARGOCD_EXEC_TIMEOUT", "value": "5m"}]));
-    told(&[("a", &env("5m"))], &["5m in `a`, none in `b`"]);
-    assert!(!told(&[("a", &env("5m")), ("b", &env("5m"))], &[]).report.contains("counts for all"));
+    for (name, one, other) in [
+        ("ARGOCD_EXEC_TIMEOUT", "5m", "9m"),
+        ("ARGOCD_CMP_SERVER_OTLP_INSECURE", "false", "true"),
+        ("ARGOCD_CMP_SERVER_OTLP_SAMPLE_RATIO", "0.1", "0.2"),
+    ] {
+        let [mine, its] = [one, other].map(|v| format!("env: [{{name: {name}, value: '{v}'}}]"));
+        let expected = format!(
+            "{name}: one value counts for all plugins, and the first one was taken: {one} in `a`, \
+             {other} in `b`"
+        );
+        let result = told(&[("a", &mine), ("b", &its)], &[&expected]);
+        assert_eq!(result.sidecar()["env"], json!([{"name": name, "value": one}]));
+        told(&[("a", &mine)], &[&format!("{one} in `a`, none in `b`")]);
+        assert!(!told(&[("a", &mine), ("b", &mine)], &[]).report.contains("counts for all"));
+    }
 }
 
 #[test]
