@@ -49,7 +49,7 @@ pub use self::{
 pub(crate) use self::{
     ignored::{Exclusion, Ignored},
     ledger::Ledger,
-    snapshot::{Snapshot, Source, is_definition},
+    snapshot::{MAX_FILE, Snapshot, Source, is_definition},
 };
 use crate::{
     event::{self, Event, TOLD},

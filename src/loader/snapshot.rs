@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, readlinkat, statat};
 use thiserror::Error;
 
 pub use super::source::Unreadable;
-pub(crate) use super::source::{Extent, Source};
+pub(crate) use super::source::{Extent, MAX_FILE, Source};
 use super::{
     ignored::{Exclusion, Ignored},
     source::{Links, MAX_ALL},

@@ -18,7 +18,7 @@ use thiserror::Error;
 use crate::plugin::{Code, Diagnostic};
 
 /// Largest file in bytes: the size limit of a ConfigMap.
-const MAX_FILE: u64 = 1024 * 1024;
+pub(crate) const MAX_FILE: u64 = 1024 * 1024;
 
 /// Permission bits of a mode.
 const PERMISSIONS: u32 = 0o7777;

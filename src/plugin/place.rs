@@ -51,6 +51,12 @@ impl Place {
         }
     }
 
+    /// True for a document of the file itself, which is in no list and no `ConfigMap`.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.0.iter().all(|part| matches!(part, Part::Document(_) | Part::Rest(_)))
+    }
+
     /// The key of the `ConfigMap` that it is in, with the place of this key.
     #[must_use]
     pub fn key(&self) -> Option<(&str, Self)> {
@@ -93,6 +99,7 @@ mod tests {
         let key = first.with(Part::Key("a.yaml".into()));
         assert_eq!(key.with(Part::Document(2)).to_string(), "data[a.yaml], document 2");
         assert!(first.holds(&key) && !key.holds(&first));
+        assert!(first.is_plain() && !key.is_plain() && !first.with(Part::Item(0)).is_plain());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    loader::{Exclusion, Ignored, Snapshot, Source},
+    loader::{Exclusion, Ignored, MAX_FILE, Snapshot, Source, Unreadable},
     plugin::{Code, Diagnostic, Place, Problem, Reading, read_all},
 };
 
@@ -31,6 +31,8 @@ pub(super) struct Input {
     pub(super) name: String,
     pub(super) kind: InputKind,
     text: Content,
+    /// True if `serve` refuses to read a file of this size.
+    is_large: bool,
 }
 
 /// Kind of an input.
@@ -57,9 +59,10 @@ pub(super) fn collect(paths: &[PathBuf]) -> Vec<Input> {
 
 impl Input {
     fn new(path: String, name: String, text: Content) -> Self {
+        let is_large = text.as_ref().is_ok_and(|text| text.len() as u64 > MAX_FILE);
         // Regions refer to lines of UTF-8 text.
         let text = text.map(|text| cmp_yaml::utf8(&text).into_owned());
-        Self { path, name, kind: InputKind::File, text }
+        Self { path, name, kind: InputKind::File, text, is_large }
     }
 
     fn file(path: &Path) -> Self {
@@ -74,13 +77,25 @@ impl Input {
             name,
             kind: InputKind::Directory,
             text: Err(Box::new(diagnostic)),
+            is_large: false,
         }
     }
 
-    /// The definitions and problems of this input.
+    /// The definitions and problems of this input. A stream of manifests may be larger than a
+    /// file with a definition, because the definitions in it are in files of their own later.
     pub(super) fn readings(&self) -> Vec<Reading> {
+        let is_served = |one: &Reading| one.definition.is_some() && one.place.is_plain();
         match &self.text {
-            Ok(text) => read_all(text),
+            Ok(text) => {
+                let readings = read_all(text);
+                if self.is_large && readings.iter().any(is_served) {
+                    return vec![Reading::refused(
+                        Place::default(),
+                        Unreadable::Large.diagnostic(),
+                    )];
+                }
+                readings
+            }
             Err(diagnostic) => {
                 vec![Reading::refused(Place::default(), Diagnostic::clone(diagnostic))]
             }

@@ -161,3 +161,29 @@ fn a_fifo_is_reported_and_not_read() {
     let output = run(&["validate", directory.path().to_str().unwrap()], b"");
     assert!(String::from_utf8_lossy(&output.stdout).contains("CMP0404"));
 }
+
+/// `serve` does not read the manifests that have a ConfigMap, but the files that it becomes.
+#[test]
+fn a_file_that_is_too_large_to_be_served_is_an_error() {
+    let definition = |indent: &str, size: usize| {
+        let lines = [
+            "kind: ConfigManagementPlugin".to_owned(),
+            "metadata: {name: a}".to_owned(),
+            "spec: {generate: {command: [kustomize, build]}}".to_owned(),
+            format!("# {}", "x".repeat(size)),
+        ];
+        lines.map(|line| format!("{indent}{line}\n")).concat()
+    };
+    let refused = |text: &str| {
+        let output = run(&["validate", "-"], text.as_bytes());
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let is_refused =
+            printed.contains("CMP0112") && printed.contains("larger than 1048576 bytes");
+        assert_eq!(output.status.code(), Some(i32::from(is_refused)), "{printed}");
+        is_refused
+    };
+    assert!(refused(&definition("", 1 << 20)));
+    assert!(!refused(&definition("", 1000)));
+    let map = format!("kind: ConfigMap\ndata:\n  a.yaml: |\n{}", definition("    ", 1000));
+    assert!(!refused(&format!("{map}---\nkind: Secret\ndata: {{a: {}}}\n", "x".repeat(1 << 20))));
+}
