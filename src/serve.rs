@@ -183,7 +183,7 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     }
     if !config.without_effect.is_empty() {
         let settings = config.without_effect.join(", ");
-        warn!(settings, "these are accepted as by argocd-cmp-server, but have no effect");
+        warn!(settings, "these are accepted, but have no effect as argocd-cmp-server");
     }
     let (keeper, keeping) = failed::keeper(config, failed);
     let runtime = threads::runtime()?;

@@ -16,11 +16,13 @@ use super::{
 };
 use crate::settings::HTTP;
 
-/// Variables of argocd-cmp-server without an effect here.
-const UNUSED: [&str; 3] = [
+/// Variables without an effect here: those of argocd-cmp-server, and the one of ours whose flag
+/// `--config-dir-path` replaces.
+const UNUSED: [&str; 4] = [
     "ARGOCD_GRPC_KEEP_ALIVE_MIN",
     "ARGOCD_LOG_FORMAT_ENABLE_FULL_TIMESTAMP",
     "ARGOCD_LOG_FORMAT_TIMESTAMP",
+    "CMP_SUPERVISOR_PLUGINS_DIR",
 ];
 
 /// The name under which this program behaves as argocd-cmp-server.
@@ -32,16 +34,17 @@ pub const PEER_NAME: &str = "argocd-cmp-server";
 #[command(args_override_self = true)]
 #[command(after_help = "\
 Flags of `cmp-supervisor serve` are variables here: errors that name --max-memory mean
-CMP_SUPERVISOR_MAX_MEMORY.")]
+CMP_SUPERVISOR_MAX_MEMORY. CMP_SUPERVISOR_PLUGINS_DIR has no effect.")]
 pub struct Peer {
     /// Directory of plugin.yaml
     #[arg(long, value_name = "DIR", default_value = PEER_CONFIG)]
     pub config_dir_path: PathBuf,
-    /// `json` or `text` [default: $ARGOCD_CMP_SERVER_LOGFORMAT or json]
+    /// `json` or `text` [default: $ARGOCD_CMP_SERVER_LOGFORMAT,
+    /// $CMP_SUPERVISOR_LOG_FORMAT or json]
     #[arg(long)]
     pub logformat: Option<String>,
     /// `trace`, `debug`, `info`, `warn`, `error`, `fatal` or `panic` [default:
-    /// $ARGOCD_CMP_SERVER_LOGLEVEL or info]
+    /// $ARGOCD_CMP_SERVER_LOGLEVEL, $CMP_SUPERVISOR_LOG_LEVEL, $RUST_LOG or info]
     #[arg(long)]
     pub loglevel: Option<String>,
     /// Host and port of a collector of traces
@@ -115,8 +118,8 @@ impl Peer {
         Ok(Serve {
             http: if asked_for_http { serve.http } else { Http::Off },
             single: Some(peer.config_dir_path.join(PEER_FILE)),
-            log_format: Some(log_format),
-            log_level: Some(log_level),
+            log_format: log_format.or(serve.log_format).or(Some(LogFormat::Json)),
+            log_level: log_level.or(serve.log_level),
             without_effect: peer.without_effect(),
             otlp: peer.otlp(serve.otlp),
             ..serve
@@ -141,27 +144,34 @@ impl Peer {
         variables.map(str::to_owned).chain(rest).collect()
     }
 
-    fn log_format(&self) -> Result<LogFormat, NotPeer> {
+    /// The format that a flag or variable of argocd-cmp-server states.
+    fn log_format(&self) -> Result<Option<LogFormat>, NotPeer> {
         let stated = self.logformat.clone();
-        let stated = stated.or_else(|| variable("ARGOCD_CMP_SERVER_LOGFORMAT"));
-        match stated.as_deref().unwrap_or("json").to_lowercase().as_str() {
-            "json" => Ok(LogFormat::Json),
-            "text" | "" => Ok(LogFormat::Text),
-            _ => Err(NotPeer::Format(stated.unwrap_or_default())),
+        let Some(stated) = stated.or_else(|| variable("ARGOCD_CMP_SERVER_LOGFORMAT")) else {
+            return Ok(None);
+        };
+        match stated.to_lowercase().as_str() {
+            "json" => Ok(Some(LogFormat::Json)),
+            "text" | "" => Ok(Some(LogFormat::Text)),
+            _ => Err(NotPeer::Format(stated)),
         }
     }
 
-    fn log_level(&self) -> Result<LogFilter, NotPeer> {
+    /// The level that a flag or variable of argocd-cmp-server states.
+    fn log_level(&self) -> Result<Option<LogFilter>, NotPeer> {
         let stated = self.loglevel.clone();
-        let stated = stated.or_else(|| variable("ARGOCD_CMP_SERVER_LOGLEVEL")).unwrap_or_default();
-        match stated.to_lowercase().as_str() {
-            "trace" => Ok(LevelFilter::TRACE.into()),
-            "debug" => Ok(LevelFilter::DEBUG.into()),
-            "info" | "" => Ok(LevelFilter::INFO.into()),
-            "warn" | "warning" => Ok(LevelFilter::WARN.into()),
-            "error" | "fatal" | "panic" => Ok(LevelFilter::ERROR.into()),
-            _ => Err(NotPeer::Level(stated)),
-        }
+        let Some(stated) = stated.or_else(|| variable("ARGOCD_CMP_SERVER_LOGLEVEL")) else {
+            return Ok(None);
+        };
+        let level = match stated.to_lowercase().as_str() {
+            "trace" => LevelFilter::TRACE,
+            "debug" => LevelFilter::DEBUG,
+            "info" | "" => LevelFilter::INFO,
+            "warn" | "warning" => LevelFilter::WARN,
+            "error" | "fatal" | "panic" => LevelFilter::ERROR,
+            _ => return Err(NotPeer::Level(stated)),
+        };
+        Ok(Some(level.into()))
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::{
@@ -175,14 +176,53 @@ fn settings_without_effect_are_named_once() {
     let mut command = place.command(&arguments);
     let log = fs::File::create(place.at("log")).unwrap();
     command.env("ARGOCD_GRPC_KEEP_ALIVE_MIN", "10s").env("ARGOCD_CMP_SERVER_OTLP_ATTRS", "");
+    command.env("CMP_SUPERVISOR_PLUGINS_DIR", place.at("plugins"));
     let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
     let log = is_ready(&place);
     stop(child);
     let lines: Vec<_> = log.lines().filter(|line| line.contains("have no effect")).collect();
     assert_eq!(lines.len(), 1, "{log}");
-    let names = "ARGOCD_GRPC_KEEP_ALIVE_MIN, argument \\\"more\\\"";
+    let names = "ARGOCD_GRPC_KEEP_ALIVE_MIN, CMP_SUPERVISOR_PLUGINS_DIR, argument \\\"more\\\"";
     assert!(lines[0].contains(names), "{}", lines[0]);
     assert!(log.contains("there is no TLS: set --otlp-insecure true"), "{log}");
+}
+
+/// The log of a server with these variables, from its start to its end.
+#[track_caller]
+fn log_with(variables: &[(&str, &str)]) -> String {
+    let place = Place::new("a");
+    let mut command = place.command(&[]);
+    let log = fs::File::create(place.at("log")).unwrap();
+    command.envs(variables.iter().copied()).stdout(Stdio::null()).stderr(log);
+    let mut child = command.spawn().unwrap();
+    appears(&mut child, &place.at("sockets/a.sock"));
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    child.wait().unwrap();
+    fs::read_to_string(place.at("log")).unwrap()
+}
+
+#[test]
+fn our_variables_of_the_log_count_after_those_of_the_peer() {
+    let (ours, peers) = ("CMP_SUPERVISOR_LOG_FORMAT", "ARGOCD_CMP_SERVER_LOGFORMAT");
+    for (variables, is_json) in [
+        (&[][..], true),
+        (&[(ours, "text")], false),
+        (&[(ours, "text"), (peers, "json")], true),
+        (&[(ours, "text"), (peers, "")], false),
+    ] {
+        let log = log_with(variables);
+        assert_eq!(log.starts_with('{'), is_json, "{variables:?}: {log}");
+    }
+    let (ours, peers) = ("CMP_SUPERVISOR_LOG_LEVEL", "ARGOCD_CMP_SERVER_LOGLEVEL");
+    for (variables, is_told) in [
+        (&[][..], true),
+        (&[(ours, "error")], false),
+        (&[("RUST_LOG", "error")], false),
+        (&[(ours, "error"), (peers, "info")], true),
+    ] {
+        let log = log_with(variables);
+        assert_eq!(log.contains("resources are shared out"), is_told, "{variables:?}: {log}");
+    }
 }
 
 #[test]
