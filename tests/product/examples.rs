@@ -6,7 +6,7 @@ mod vault;
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use self::shop::{Example, Shop, root};
@@ -111,6 +111,47 @@ fn a_sandbox_does_not_change_what_tools_print() {
             let text = manifests.iter().map(ToString::to_string).collect::<String>();
             assert!(text.contains(example.contains), "{tier}: {}: {text}", example.name);
         }
+    }
+}
+
+/// Definitions that print several files, and how the names of these files end.
+const PRINTERS: [(&str, &str); 4] = [
+    ("concat", ".yaml"),
+    ("sops", ".yaml"),
+    ("envsubst", ".envsubst.yaml"),
+    ("template", ".yaml.tmpl"),
+];
+
+#[test]
+fn files_stay_apart_and_unchanged_however_they_end() {
+    let printers = PRINTERS.map(|(name, _)| name);
+    let printers = EXAMPLES.into_iter().filter(|example| printers.contains(&example.name));
+    let shop = Shop::new(&printers.collect::<Vec<_>>());
+    let _server = shop.serve("none");
+    for example in &shop.examples {
+        let (_, end) = PRINTERS.into_iter().find(|(name, _)| *name == example.name).unwrap();
+        let application = shop.application(example);
+        for (name, text) in [
+            ("0", "kind: Unended\nreplicas: 2"),
+            ("1", "kind: Kept\ntext: |+\n  a\n\n"),
+            ("2", "kind: Closed\n..."),
+            ("3", "---\nkind: Opened\n"),
+        ] {
+            fs::write(application.join(format!("{name}{end}")), text).unwrap();
+        }
+        let rendered = shop.ask(example, example.arguments);
+        let manifests = rendered.manifests();
+        assert_eq!(
+            manifests[..4],
+            [
+                json!({"kind": "Unended", "replicas": 2}),
+                json!({"kind": "Kept", "text": "a\n\n"}),
+                json!({"kind": "Closed"}),
+                json!({"kind": "Opened"}),
+            ],
+            "{}",
+            example.name
+        );
     }
 }
 
