@@ -1,5 +1,6 @@
 //! The definitions in `plugins.d`, with the real tools and their applications.
 
+mod helmfile;
 mod repository;
 mod shop;
 mod vault;
