@@ -1,8 +1,10 @@
-//! The definition for helmfile: the namespaces of releases.
+//! The definition for helmfile: namespaces, and the names of its files.
 
 use std::fs;
 
-use super::only;
+use tempfile::TempDir;
+
+use super::{claims, only};
 
 #[test]
 fn releases_without_a_namespace_get_that_of_the_destination() {
@@ -20,4 +22,32 @@ fn releases_without_a_namespace_get_that_of_the_destination() {
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("namespace: other\n{text}")).unwrap();
     assert_eq!(namespaces(), ["other", "other"]);
+}
+
+#[test]
+fn helmfiles_are_claimed_if_helmfile_finds_them() {
+    let shop = only("helmfile");
+    let Some(helmfile) = shop.examples.first() else { return };
+    let text = fs::read(shop.application(helmfile).join("helmfile.yaml")).unwrap();
+    for name in [
+        "helmfile.yaml",
+        "helmfile.yaml.gotmpl",
+        "helmfile.d/web.yaml",
+        "helmfile.d/web.yml.gotmpl",
+        "helmfile.yml",
+        "helmfile.yml.gotmpl",
+        "helmfile.gotmpl",
+        "helmfile.yaml.bak",
+        "web/helmfile.yaml",
+    ] {
+        let application = TempDir::with_prefix("cmp-own-").unwrap();
+        let file = application.path().join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, &text).unwrap();
+        let mut list = shop.command("helmfile");
+        let output = list.arg("list").current_dir(application.path()).output().unwrap();
+        let is_claimed = claims(application.path()) == ["helmfile"];
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(is_claimed, output.status.success(), "{name}: {stderr}");
+    }
 }

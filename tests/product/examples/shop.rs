@@ -136,7 +136,7 @@ impl Shop {
     }
 
     /// A command with the variables of the sidecar.
-    fn command(&self, program: &str) -> Command {
+    pub(super) fn command(&self, program: &str) -> Command {
         let path = format!("{}:{MACHINE}", self.bench.path("bin").display());
         let found = path.split(':').map(|place| Path::new(place).join(program));
         let mut command = Command::new(found.into_iter().find(|path| path.exists()).unwrap());
