@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::{only, repository};
@@ -22,6 +23,9 @@ fn values_of_a_chart_are_announced_and_take_effect() {
     assert_eq!(manifest["spec"]["replicas"], 7);
     let image = &manifest["spec"]["template"]["spec"]["containers"][0]["image"];
     assert_eq!(image, "registry.example/web:1.20");
+    let value = r#"values-json[annotations]={"list": "[a,b]"}"#;
+    let manifest = &shop.ask(helm, &["--param", value]).manifests()[0];
+    assert_eq!(manifest["metadata"]["annotations"]["list"], "[a,b]");
 }
 
 #[test]
@@ -29,9 +33,10 @@ fn a_value_of_a_chart_cannot_become_an_option() {
     let shop = only("helm");
     let Some(helm) = shop.examples.first() else { return };
     let _server = shop.serve("none");
-    let value = "values[image.tag]=v1\n--namespace=other";
+    let value = "values[annotations.note]=v1\n--namespace=other";
     let manifest = &shop.ask(helm, &["--param", value]).manifests()[0];
     assert_eq!(manifest["metadata"]["namespace"], "default", "{manifest}");
+    assert_eq!(manifest["metadata"]["annotations"]["note"], "v1\n--namespace=other");
 }
 
 #[test]
@@ -53,4 +58,53 @@ fn a_chart_with_a_lock_gets_its_dependencies_from_their_repository() {
     assert!(application.join("Chart.lock").exists());
     let _server = shop.serve("none");
     assert_eq!(shop.ask(helm, &[]).manifests()[0]["kind"], "Deployment");
+}
+
+/// Values that `helm --set` reads as something else when written as they are.
+const AWKWARD: &str = r#"
+awkward:
+  absent: null
+  backslash: 'a\b'
+  brace: "{{ .Release.Name }}"
+  comma: "a,b"
+  digits: "123"
+  fraction: 1.5
+  lines: "a\nb\n"
+  list: "{a,b}"
+  million: 1000000
+  nothing: "null"
+  sign: "-3"
+  truth: "True"
+  zero: "0"
+  "": x
+  "a,b=c[0]\\d.e": x
+"#;
+
+#[test]
+fn announced_values_change_nothing_when_they_are_saved() {
+    let shop = only("helm");
+    let Some(helm) = shop.examples.first() else { return };
+    let application = shop.application(helm);
+    let values = fs::read_to_string(application.join("values.yaml")).unwrap();
+    fs::write(application.join("values.yaml"), values + AWKWARD).unwrap();
+    let template = "printed: '{{ .Values.awkward.million }}'\n{{ toYaml .Values }}\n";
+    fs::write(application.join("templates/values.yaml"), template).unwrap();
+    let _server = shop.serve("none");
+    let announced = shop.announced(helm);
+    let maps = announced.iter().filter(|parameter| parameter["map"].is_object());
+    let parameters: Vec<_> =
+        maps.map(|it| json!({ "name": it["name"], "map": it["map"] })).collect();
+    let json = parameters.iter().find(|it| it["name"] == "values-json").unwrap();
+    let names: Vec<_> = json["map"].as_object().unwrap().keys().collect();
+    let expected = ["digits", "fraction", "lines", "million", "nothing", "sign", "truth", "zero"];
+    assert_eq!(names, expected.map(|name| format!("awkward.{name}")).iter().collect::<Vec<_>>());
+    let source = json!({ "plugin": { "name": "helm", "parameters": parameters } });
+    let saved =
+        json!({"kind": "Application", "metadata": {"name": "helm"}, "spec": {"source": source}});
+    let place = TempDir::with_prefix("cmp-saved-").unwrap();
+    let file = place.path().join("application.yaml");
+    fs::write(&file, saved.to_string()).unwrap();
+    let before = shop.ask(helm, &[]);
+    let after = shop.ask(helm, &["--application", file.to_str().unwrap()]);
+    assert_eq!(after.manifests(), before.manifests());
 }
