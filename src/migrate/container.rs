@@ -14,7 +14,6 @@ use super::{
 use crate::{
     config::{Migrate, Profile, SidecarKind},
     plugin::DEFAULT_SOCKET_DIR,
-    settings::DEFAULT_PLUGINS_DIR,
 };
 
 /// Name of the container.
@@ -31,6 +30,10 @@ const WORK: &str = "cmp-work";
 
 /// Volume of the sockets in Argo CD's manifests.
 const SOCKETS: &str = "plugins";
+
+/// Directory of the definitions. With its default directory, `serve` also reads a plugin.yaml
+/// that the image or a volume has at argocd-cmp-server's path, and the old definition would win.
+pub(super) const PLUGINS_DIR: &str = "/cmp-plugins";
 
 /// Directory of the program.
 pub(super) const PROGRAM_DIR: &str = "/var/run/cmp";
@@ -144,6 +147,7 @@ impl Blueprint<'_> {
     fn arguments(&self) -> Vec<String> {
         let mut arguments = vec!["serve".to_owned()];
         arguments.extend(self.log_flags.iter().cloned());
+        arguments.push(format!("--plugins-dir={PLUGINS_DIR}"));
         let isolation = match self.shape.profile {
             Profile::Uid => "uid",
             Profile::Restricted => "landlock",
@@ -216,7 +220,7 @@ impl Blueprint<'_> {
         let usual = json!({"name": SOCKETS, "mountPath": DEFAULT_SOCKET_DIR});
         let own = [
             given.unwrap_or(usual),
-            json!({"name": plugins, "mountPath": DEFAULT_PLUGINS_DIR, "readOnly": true}),
+            json!({"name": plugins, "mountPath": PLUGINS_DIR, "readOnly": true}),
             json!({"name": work, "mountPath": "/tmp"}),
             json!({"name": program, "mountPath": PROGRAM_DIR, "readOnly": true}),
         ];

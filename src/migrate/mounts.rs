@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     config_map::ConfigMaps,
-    container::PROGRAM_DIR,
+    container::{PLUGINS_DIR, PROGRAM_DIR},
     edit::commands,
     expression::agrees,
     field::{is_within, label, list, replace_path, set, text, trimmed},
@@ -18,10 +18,10 @@ use super::{
     tools,
     volume::{VolumeKind, is_private, named},
 };
-use crate::{plugin::may_name_cache, settings::DEFAULT_PLUGINS_DIR};
+use crate::plugin::may_name_cache;
 
 /// Directories of the new container's own mounts.
-const OWN: [&str; 4] = [TEMPORARY, DEFAULT_PLUGINS_DIR, PROGRAM_DIR, tools::DIRECTORY];
+const OWN: [&str; 4] = [TEMPORARY, PLUGINS_DIR, PROGRAM_DIR, tools::DIRECTORY];
 
 /// Directory of files that two sidecars mount at one path.
 const MOVED: &str = "/cmp-moved";

@@ -4,6 +4,7 @@ mod chart;
 mod check;
 mod definitions;
 mod images;
+mod left_over;
 pub(crate) mod result;
 mod start;
 mod strange;
@@ -78,7 +79,7 @@ fn a_definition_in_extra_objects_keeps_its_version() {
     let result = of("umbrella.yaml", &[]);
     assert!(result.documents[0].get("other").is_none());
     assert_eq!(result.definition("cue-v1.0.yaml")["spec"]["version"], "v1.0");
-    assert_eq!(result.sidecar()["args"], json!(["serve", "--log-format=text", "--isolation=uid"]));
+    assert_eq!(result.sidecar()["args"], json!(["serve", "--log-format=text", "--plugins-dir=/cmp-plugins", "--isolation=uid"]));
 }
 
 #[test]
@@ -207,7 +208,7 @@ fn a_resource_of_the_operator_needs_no_rights() {
     let sidecar = result.list("sidecarContainers");
     assert_eq!(sidecar.len(), 1);
     assert_eq!(sidecar[0].get("image"), None);
-    assert_eq!(sidecar[0]["args"], json!(["serve", "--isolation=landlock"]));
+    assert_eq!(sidecar[0]["args"], json!(["serve", "--plugins-dir=/cmp-plugins", "--isolation=landlock"]));
     for container in [&sidecar[0], result.container("cmp-install")] {
         let context = &container["securityContext"];
         assert_eq!(context["capabilities"], json!({"drop": ["ALL"]}));

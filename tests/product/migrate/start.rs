@@ -44,7 +44,10 @@ fn flags_in_a_script_count() {
     let script = "[sh, -c, exec /var/run/argocd/argocd-cmp-server --loglevel debug]";
     let text = TWO.replacen("[/var/run/argocd/argocd-cmp-server]", script, 1);
     let result = migrated(&[], &text);
-    assert_eq!(result.sidecar()["args"], json!(["serve", "--log-level=debug", "--isolation=uid"]));
+    assert_eq!(
+        result.sidecar()["args"],
+        json!(["serve", "--log-level=debug", "--plugins-dir=/cmp-plugins", "--isolation=uid"])
+    );
     assert!(!result.report.contains("runs a script"), "{}", result.report);
     let more = script.replace("exec", "cp /a /b &&");
     let report = migrated(
@@ -80,7 +83,10 @@ fn settings_of_the_log_are_resolved_or_reported() {
 fn a_quoted_flag_in_a_script_counts() {
     let start = "args: [sh, -c, 'exec argocd-cmp-server --loglevel \"debug\"']";
     let result = told(&[("a", start)], &[]);
-    assert_eq!(result.sidecar()["args"], json!(["serve", "--log-level=debug", "--isolation=uid"]));
+    assert_eq!(
+        result.sidecar()["args"],
+        json!(["serve", "--log-level=debug", "--plugins-dir=/cmp-plugins", "--isolation=uid"])
+    );
 }
 
 #[test]

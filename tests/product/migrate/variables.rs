@@ -11,7 +11,7 @@ use super::{
 fn variables_of_the_log_become_flags() {
     let level = "env: [{name: ARGOCD_CMP_SERVER_LOGLEVEL, value: warn}]";
     let result = told(&[("b", level)], &[]);
-    assert_eq!(result.sidecar()["args"], json!(["serve", "--log-level=warn", "--isolation=uid"]));
+    assert_eq!(result.sidecar()["args"], json!(["serve", "--log-level=warn", "--plugins-dir=/cmp-plugins", "--isolation=uid"]));
 }
 
 #[test]
