@@ -17,7 +17,7 @@ const MIB: u64 = 1 << 20;
 /// Longest gRPC message, if no variable sets another.
 const MESSAGE: u64 = MAX_MESSAGE_MIB as u64 * MIB;
 
-/// Memory limit of the component in deploy/kustomize, for sidecars without one.
+/// Memory limit of the component in deploy/kustomize, and the part of all sidecars without one.
 const USUAL_LIMIT: u64 = 2048 * MIB;
 
 /// Requests of that component.
@@ -59,11 +59,10 @@ impl Resources {
         let (limits, requests) =
             (amounts("/resources/limits/memory"), amounts("/resources/requests/memory"));
         let cpu = amounts("/resources/requests/cpu");
-        let limit = limit(&limits);
-        raise(plugins, limit);
+        let are_all = |amounts: &Amounts| amounts.found == plugins.len();
+        let limit = limit(&limits, if are_all(&limits) { 0 } else { USUAL_LIMIT });
         let request = bytes(requests.most).max(LEAST_REQUEST).min(limit);
         let cpu_request = cpu.most.max(LEAST_CPU);
-        let are_all = |amounts: &Amounts| amounts.found == plugins.len();
         report.summary(format!(
             "Memory limit: {} now, {} before. Memory request: {} now, {} before.",
             budget::show(limit),
@@ -80,6 +79,8 @@ impl Resources {
         if plugins.iter().any(|p| at(&p.sidecar, "/resources/limits/cpu").is_some()) {
             report.change("CPU limits were removed: they slow down all plugins at once");
         }
+        warn_of_new_limits(plugins, limit, report);
+        raise(plugins, limit);
         Self {
             container: json!({
                 "requests": {"cpu": cores(cpu_request), "memory": mebibytes(request)},
@@ -110,6 +111,7 @@ impl Amounts {
 
     fn of(plugins: &[Plugin], pointer: &str) -> Self {
         let stated = plugins.iter().filter_map(|plugin| quantity(at(&plugin.sidecar, pointer)?));
+        let stated = stated.filter(|amount| *amount > 0.0);
         let none = Self { sum: 0.0, most: 0.0, found: 0 };
         stated.fold(none, |all, amount| Self {
             sum: all.sum + amount,
@@ -120,21 +122,43 @@ impl Amounts {
 }
 
 /// As much as all sidecars together, but enough for one request with the memory of
-/// the largest sidecar, and no more than for two of them.
-fn limit(limits: &Amounts) -> u64 {
+/// the largest sidecar, and no more than for two of them. `unlimited` is the part of the sidecars
+/// without a limit, and the least that they all get.
+fn limit(limits: &Amounts, unlimited: u64) -> u64 {
     let largest = bytes(limits.most);
-    if largest == 0 {
-        return USUAL_LIMIT;
-    }
-    let least = budget::container_for_requests(largest, MESSAGE);
+    let least = budget::container_for_requests(largest, MESSAGE).max(unlimited);
     let most = budget::container_for_requests(largest.saturating_mul(2), MESSAGE);
-    bytes(limits.sum).clamp(least, most.max(least))
+    bytes(limits.sum).saturating_add(unlimited).clamp(least, most.max(least))
 }
 
-/// A request gets half of the memory by default. Lets those of larger sidecars have
-/// as much as before.
+/// Tells which plugins have a limit only now. Another line tells of limits that are no numbers.
+fn warn_of_new_limits(plugins: &[Plugin], limit: u64, report: &mut Report) {
+    let is_none = |limit: &Value| quantity(limit).is_some_and(|amount| amount <= 0.0);
+    let has_none =
+        |plugin: &&Plugin| at(&plugin.sidecar, "/resources/limits/memory").is_none_or(is_none);
+    let names: Vec<_> = plugins.iter().filter(has_none).map(|p| p.name.as_str()).collect();
+    let (noun, its) = match names.as_slice() {
+        [] => return,
+        [_] => ("plugin", "its sidecar"),
+        [..] => ("plugins", "their sidecars"),
+    };
+    report.check(format!(
+        "{noun} `{}`: {its} had no memory limit. The new container has {} for all plugins, and a \
+         request gets {} of it: for more, raise the container's limit and set spec.limits.memory",
+        names.join("`, `"),
+        budget::show(limit),
+        budget::show(share(limit)),
+    ));
+}
+
+/// Memory of a request by default.
+fn share(limit: u64) -> u64 {
+    budget::memory_of_requests(limit, MESSAGE) / 2
+}
+
+/// Lets requests of larger sidecars have as much memory as before.
 fn raise(plugins: &mut [Plugin], limit: u64) {
-    let usual = budget::memory_of_requests(limit, MESSAGE) / 2;
+    let usual = share(limit);
     for plugin in plugins {
         let had = at(&plugin.sidecar, "/resources/limits/memory").and_then(quantity).map(bytes);
         plugin.edit.memory = had.filter(|had| *had > usual).map(mebibytes);

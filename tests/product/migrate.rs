@@ -5,6 +5,7 @@ mod check;
 mod definitions;
 mod images;
 mod left_over;
+mod resources;
 pub(crate) mod result;
 mod start;
 mod strange;
