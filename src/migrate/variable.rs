@@ -17,6 +17,10 @@ use super::{
     report::Report,
 };
 
+/// Variables of every container by which programs find the API server.
+const API_SERVER: [&str; 3] =
+    ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "KUBERNETES_SERVICE_PORT_HTTPS"];
+
 /// The variables of the new container.
 #[derive(Debug, Default)]
 pub(super) struct Variables {
@@ -104,18 +108,20 @@ impl Variables {
         let sources: Vec<_> =
             self.env_from.iter().filter(|s| s.get("secretRef").is_some()).collect();
         for plugin in plugins {
-            let names = names(plugin, config_maps);
+            let mut names = names(plugin, config_maps);
             let is_foreign = secrets.iter().any(|name| !names.known.contains(*name))
                 || sources.iter().any(|source| !has_source(plugin, source));
             if !is_foreign {
                 continue;
             }
             if names.unknown.is_empty() {
-                report.change(format!(
-                    "plugin `{}`: spec.sandbox.env hides the secrets of other plugins: add \
-                     variables that its image sets and its commands need",
+                report.check(format!(
+                    "plugin `{}`: spec.sandbox.env hides the secrets of other plugins, and every \
+                     other variable that it does not name, also those that the image sets, such \
+                     as SSL_CERT_FILE: add those that its commands need",
                     plugin.name
                 ));
+                names.known.extend(API_SERVER.map(str::to_owned));
                 plugin.edit.variables = Some(names.known);
             } else {
                 report.check(format!(

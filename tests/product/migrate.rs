@@ -17,7 +17,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use serde_json::json;
 use tempfile::TempDir;
 
-use self::result::{fixture, migrated, of, output, program, refused};
+use self::result::{fixture, listed, migrated, of, output, program, refused};
 use crate::{documents::documents, manifests::deploy};
 
 #[test]
@@ -80,7 +80,10 @@ fn a_definition_in_extra_objects_keeps_its_version() {
     let result = of("umbrella.yaml", &[]);
     assert!(result.documents[0].get("other").is_none());
     assert_eq!(result.definition("cue-v1.0.yaml")["spec"]["version"], "v1.0");
-    assert_eq!(result.sidecar()["args"], json!(["serve", "--log-format=text", "--plugins-dir=/cmp-plugins", "--isolation=uid"]));
+    assert_eq!(
+        result.sidecar()["args"],
+        json!(["serve", "--log-format=text", "--plugins-dir=/cmp-plugins", "--isolation=uid"])
+    );
 }
 
 #[test]
@@ -102,7 +105,7 @@ fn a_deployment_keeps_everything_but_its_sidecars() {
     assert_eq!(result.definition("sops.yaml")["spec"]["sandbox"], json!({"read": ["/sops"]}));
     let helmfile = result.definition("helmfile-v1.0.yaml");
     let cache = json!([{"name": "helm-cache-home", "env": "HELM_CACHE_HOME"}]);
-    let sandbox = json!({"caches": cache, "env": ["HELMFILE_ENVIRONMENT"]});
+    let sandbox = json!({"caches": cache, "env": listed(&["HELMFILE_ENVIRONMENT"])});
     assert_eq!(helmfile["spec"]["sandbox"], sandbox);
     assert_eq!(helmfile["spec"]["limits"], json!({"memory": "1024Mi"}));
     assert!(result.definitions()["helmfile-v1.0.yaml"].contains("# Renders a helmfile."));
@@ -209,7 +212,10 @@ fn a_resource_of_the_operator_needs_no_rights() {
     let sidecar = result.list("sidecarContainers");
     assert_eq!(sidecar.len(), 1);
     assert_eq!(sidecar[0].get("image"), None);
-    assert_eq!(sidecar[0]["args"], json!(["serve", "--plugins-dir=/cmp-plugins", "--isolation=landlock"]));
+    assert_eq!(
+        sidecar[0]["args"],
+        json!(["serve", "--plugins-dir=/cmp-plugins", "--isolation=landlock"])
+    );
     for container in [&sidecar[0], result.container("cmp-install")] {
         let context = &container["securityContext"];
         assert_eq!(context["capabilities"], json!({"drop": ["ALL"]}));

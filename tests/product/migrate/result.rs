@@ -21,6 +21,13 @@ pub(crate) fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"))
 }
 
+/// `spec.sandbox.env` with these variables, and those of the API server.
+pub(crate) fn listed(names: &[&str]) -> Value {
+    let server = ["HOST", "PORT", "PORT_HTTPS"].map(|name| format!("KUBERNETES_SERVICE_{name}"));
+    let all: BTreeSet<_> = names.iter().map(|&name| name.to_owned()).chain(server).collect();
+    json!(all)
+}
+
 /// The result of a migration.
 pub(crate) struct Migrated {
     pub(crate) documents: Vec<Value>,
