@@ -106,7 +106,9 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     // depend on the paths and caches before them.
     let mut mounts =
         Mounts::new(&old, &config_maps, old.sidecars()).merge(&mut plugins, &mut report);
+    let shape = Shape::new(options, &host);
     let tools = Tools::new(&mut plugins, options.tools, &old, &mut report);
+    tools.refuse_missing_image(&plugins, &host, shape.kind)?;
     let variables = Variables::merge(&mut plugins, &config_maps, &mut report);
     reach::warn(&variables.env, &plugins, &mut report);
     expression::follow(&mut mounts, &variables, &plugins, &mut report);
@@ -117,7 +119,6 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
         logs::remark(plugin, &mut report);
     }
 
-    let shape = Shape::new(options, &host);
     let blueprint = Blueprint {
         shape,
         options,

@@ -74,6 +74,28 @@ pub enum MigrateError {
         /// The names of the sidecars.
         known: Vec<String>,
     },
+    /// A sidecar has no image, and others have one.
+    #[error(
+        "{host}: container `{container}` has no `image`, and the result must name the image that its \
+         programs come from: add `image` to it; without one, the operator takes the repo-server's"
+    )]
+    NoImage {
+        /// The repo-server.
+        host: String,
+        /// The sidecar.
+        container: String,
+    },
+    /// The operator gives init containers no image.
+    #[error(
+        "{host}: container `{container}` has no `image`, and the operator gives one only to \
+         ordinary sidecars: add `image` to it, or use --sidecar ordinary"
+    )]
+    NoNativeImage {
+        /// The repo-server.
+        host: String,
+        /// The sidecar.
+        container: String,
+    },
     /// The repo-server has a container with our name.
     #[error("{host} already has a container `{name}`: remove it, or move the plugins by hand")]
     Taken {

@@ -6,13 +6,18 @@ use serde_json::{Value, json};
 
 use super::{
     edit::commands,
+    error::MigrateError,
     field::{is_within, label, text, unused},
+    host::{Form, Host},
     lists::Lists,
     plugin::Plugin,
     report::Report,
     volume::named,
 };
-use crate::{config::ToolSource, plural::plural};
+use crate::{
+    config::{SidecarKind, ToolSource},
+    plural::plural,
+};
 
 /// Directory with one directory of programs for each further image.
 pub(super) const DIRECTORY: &str = "/cmp-tools";
@@ -107,6 +112,26 @@ impl Tools {
             taken.insert(image.name);
         }
         tools
+    }
+
+    /// Refuses a sidecar without an image if nothing would give the result one. The operator gives
+    /// its ordinary sidecars the repo-server's.
+    pub(super) fn refuse_missing_image(
+        &self,
+        plugins: &[Plugin],
+        host: &Host,
+        kind: SidecarKind,
+    ) -> Result<(), MigrateError> {
+        let missing = plugins.iter().find(|plugin| plugin.sidecar.image().is_empty());
+        let Some(plugin) = missing else { return Ok(()) };
+        let (container, host_name) = (plugin.sidecar.name().to_owned(), host.name());
+        if !self.image.is_empty() {
+            return Err(MigrateError::NoImage { host: host_name, container });
+        }
+        if host.form == Form::Operator && kind == SidecarKind::Native {
+            return Err(MigrateError::NoNativeImage { host: host_name, container });
+        }
+        Ok(())
     }
 
     /// Makes programs of an image available in a directory, and searches them first.

@@ -1,8 +1,10 @@
 //! Programs of several images, and the directories in which commands look for them.
 
+use std::fs;
+
 use super::{
-    result::{Migrated, migrated},
-    strange::with,
+    result::{Migrated, fixture, migrated, refused},
+    strange::{TWO, with},
 };
 
 /// Two plugins of which the second one has another image.
@@ -71,5 +73,27 @@ fn programs_that_commands_name_by_their_paths_are_reported() {
     ] {
         let report = report(command, &[]);
         assert!(!report.contains("by their paths"), "{report}");
+    }
+}
+
+#[test]
+fn a_sidecar_without_an_image_is_refused_if_nothing_gives_it_one() {
+    let own = "      - name: ksops\n";
+    let operator = fs::read_to_string(fixture("operator.yaml")).unwrap();
+    let with_image = |image: &str| operator.replacen(own, &format!("{own}        {image}\n"), 1);
+    let native = ["--sidecar", "native"];
+    let error = refused(&operator, &native);
+    let expected = "error: ArgoCD openshift-gitops: container `ksops` has no `image`, and the \
+                    operator gives one only to ordinary sidecars: add `image` to it, or use \
+                    --sidecar ordinary";
+    assert!(error.contains(expected), "{error}");
+    let result = migrated(&native, &with_image("image: example/ksops:1"));
+    assert_eq!(result.sidecar()["image"], "example/ksops:1");
+    let text = TWO.replacen("- name: b\n          image: tools", "- name: b", 1);
+    for tools in ["init-container", "image-volume"] {
+        let error = refused(&text, &["--tools", tools]);
+        let expected = "error: StatefulSet repo: container `b` has no `image`, and the result must \
+                        name the image that its programs come from: add `image` to it";
+        assert!(error.contains(expected), "{error}");
     }
 }
