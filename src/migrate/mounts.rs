@@ -26,6 +26,12 @@ const OWN: [&str; 4] = [TEMPORARY, PLUGINS_DIR, PROGRAM_DIR, tools::DIRECTORY];
 /// Directory of files that two sidecars mount at one path.
 const MOVED: &str = "/cmp-moved";
 
+/// Directories that no plugin may read, nor anything below or above them.
+const CLOSED: [&str; 4] = [PLUGINS_DIR, "/proc", "/sys", "/dev"];
+
+/// Directories of secrets, also by a usual link. A plugin may read below them.
+const SECRETS: [&str; 2] = ["/var/run/secrets", "/run/secrets"];
+
 /// Directory into which Argo CD copies its program.
 const ARGOCD: &str = "/var/run/argocd";
 
@@ -108,8 +114,7 @@ impl<'i> Mounts<'i> {
             volume.get("emptyDir").is_some_and(|source| text(source, "medium") == "Memory")
         });
         if in_memory || !matches!(kind, VolumeKind::Filled | VolumeKind::Public) {
-            plugin.edit.read.insert(path.clone());
-            report.change(format!("plugin `{plugin_name}`: spec.sandbox.read lets it read {path}"));
+            allow(&path, &name, plugin, report);
         }
         if !in_memory && self.is_shown_to_others(&name) {
             warn_of_readers(kind, &name, &path, report);
@@ -236,6 +241,28 @@ fn search(plugin: &mut Plugin, path: &str, new: &str) -> Option<String> {
     let moved = moved.join(":");
     plugin.edit.export("PATH", &format!("{moved}:$PATH"));
     Some(format!("its commands search {moved} for programs first; "))
+}
+
+/// Lets a plugin read a mount, unless the sandbox refuses its path.
+fn allow(path: &str, volume: &str, plugin: &mut Plugin, report: &mut Report) {
+    let name = &plugin.name;
+    let Some(closed) = closed(path, plugin) else {
+        report.change(format!("plugin `{name}`: spec.sandbox.read lets it read {path}"));
+        plugin.edit.read.insert(path.to_owned());
+        return;
+    };
+    report.check(format!(
+        "plugin `{name}`: it cannot read {path} (volume `{volume}`), because no plugin may read \
+         {closed}: mount the volume at another path, and name that path in spec.sandbox.read and in \
+         the plugin's commands and variables"
+    ));
+}
+
+/// The directory because of which the sandbox refuses to let a plugin read a path.
+fn closed<'c>(path: &str, plugin: &'c Plugin) -> Option<&'c str> {
+    let mut closed = CLOSED.into_iter().chain([plugin.sidecar.socket_dir()]);
+    let meets = |other: &&str| is_within(path, other) || is_within(other, path);
+    closed.find(meets).or_else(|| SECRETS.into_iter().find(|secrets| is_within(secrets, path)))
 }
 
 fn warn_of_readers(kind: VolumeKind, name: &str, path: &str, report: &mut Report) {

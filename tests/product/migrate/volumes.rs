@@ -157,3 +157,28 @@ fn a_directory_of_keys_that_an_init_container_fills_is_reported() {
     let moved = "plugin `a`: gpg writes to /cmp-moved/a/tmp/gpg and must own it";
     assert!(told_of("/tmp/gpg", &env).contains(moved));
 }
+
+#[test]
+fn no_plugin_is_allowed_to_read_a_path_that_the_sandbox_closes() {
+    let secret = ("volumes", "- {name: keys, secret: {secretName: k}}");
+    let config = "/home/argocd/cmp-server/config";
+    for (path, closed) in [
+        ("/home/argocd", "/home/argocd/cmp-server/plugins"),
+        ("/home/argocd/cmp-server/plugins/keys", "/home/argocd/cmp-server/plugins"),
+        ("/var/run/secrets", "/var/run/secrets"),
+        ("/run/", "/run/secrets"),
+        ("/sys/keys", "/sys"),
+    ] {
+        let mount = format!("- {{name: keys, mountPath: {path}}}");
+        let expected = format!("(volume `keys`), because no plugin may read {closed}: mount");
+        let result = told(&[("a-mounts", &mount), secret], &[&expected]);
+        assert_eq!(result.definition("a.yaml")["spec"].get("sandbox"), None, "{path}");
+    }
+    // Nothing is served of the old directory of the definition.
+    for path in [config, "/var/run/secrets/keys", "/home/argocd/cmp-server/plugins.d"] {
+        let mount = format!("- {{name: keys, mountPath: {path}}}");
+        let result = told(&[("a-mounts", &mount), secret], &[]);
+        let sandbox = &result.definition("a.yaml")["spec"]["sandbox"];
+        assert_eq!(*sandbox, json!({"read": [path]}), "{}", result.report);
+    }
+}
