@@ -110,6 +110,7 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     let tools = Tools::new(&mut plugins, options.tools, &old, &mut report);
     tools.refuse_missing_image(&plugins, &host, shape.kind)?;
     let variables = Variables::merge(&mut plugins, &config_maps, &mut report);
+    tools.warn_of_shell(&plugins, &mut report);
     reach::warn(&variables.env, &plugins, &mut report);
     expression::follow(&mut mounts, &variables, &plugins, &mut report);
     let resources = Resources::new(&mut plugins, &old, &mut report);

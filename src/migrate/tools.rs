@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     config::{SidecarKind, ToolSource},
+    plugin::shell_name,
     plural::plural,
 };
 
@@ -134,6 +135,27 @@ impl Tools {
         Ok(())
     }
 
+    /// Tells which commands begin with `sh` now, unless a command shows that the image has a shell.
+    pub(super) fn warn_of_shell(&self, plugins: &[Plugin], report: &mut Report) {
+        let starts_shell = |command: &Vec<String>| {
+            command.first().is_some_and(|program| shell_name(program).is_some())
+        };
+        let has_shell = |plugin: &Plugin| {
+            plugin.sidecar.image() == self.image && commands(&plugin.text).iter().any(starts_shell)
+        };
+        if plugins.iter().any(has_shell) {
+            return;
+        }
+        for plugin in plugins.iter().filter(|plugin| !plugin.edit.exports.is_empty()) {
+            report.check(format!(
+                "plugin `{}`: `sh` sets variables before its commands, which fail if {} has no `sh`, \
+                 as an image from scratch: then use an image with a shell",
+                plugin.name,
+                shown(&self.image)
+            ));
+        }
+    }
+
     /// Makes programs of an image available in a directory, and searches them first.
     fn bring(&mut self, image: &Image<'_>, plugins: &mut [Plugin], source: ToolSource) {
         let Image { reference, name } = image;
@@ -209,7 +231,9 @@ impl Image<'_> {
             ToolSource::InitContainer => format!(
                 "init container `{VOLUME}-{name}` copies the programs that definitions name out \
                  of {image}: programs that need libraries or other files of that image do not \
-                 run; put them into the sidecar's image instead"
+                 run; put them into the sidecar's image instead. The init container needs `sh`, \
+                 `mkdir` and `cp` in {image}, which an image from scratch does not have: use \
+                 --tools image-volume for it"
             ),
             ToolSource::ImageVolume => format!(
                 "{image} is mounted at {DIRECTORY}/{name}: its programs run if they are static; \

@@ -97,3 +97,22 @@ fn a_sidecar_without_an_image_is_refused_if_nothing_gives_it_one() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+#[test]
+fn a_shell_that_an_image_may_lack_is_reported() {
+    let copied = other_image(&[], &[]).report;
+    for expected in [
+        "The init container needs `sh`, `mkdir` and `cp` in other, which an image from scratch",
+        "plugin `b`: `sh` sets variables before its commands, which fail if tools has no `sh`",
+    ] {
+        let (_, checks) = copied.split_once("To check:").unwrap();
+        assert!(checks.contains(expected), "no {expected} in {copied}");
+    }
+    let mounted = other_image(&[], &["--tools", "image-volume"]).report;
+    assert!(!mounted.contains("The init container needs"), "{mounted}");
+    let text = TWO.replacen("[cat, a.yaml]", "[sh, -c, cat a.yaml]", 1);
+    let own = "- name: b\n          image: ";
+    let text = text.replacen(&format!("{own}tools"), &format!("{own}other"), 1);
+    assert!(!migrated(&[], &text).report.contains("`sh` sets variables"), "{text}");
+    assert!(!migrated(&[], TWO).report.contains("`sh`"));
+}
