@@ -10,7 +10,7 @@ mod variables;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use cmp_sandbox::{Bounds, Redactor};
+use cmp_sandbox::{Bounds, Excerpt, Redactor};
 
 pub use self::{
     copies::{ArchiveCopy, Copied, Copies, NotCopied},
@@ -108,7 +108,8 @@ impl Evidence {
     }
 
     /// Copies the outputs of a command.
-    pub fn command(&mut self, phase: Phase, stdout: &[u8], stderr: String) {
+    pub fn command(&mut self, phase: Phase, stdout: &[u8], stderr: &Excerpt) {
+        let stderr = stderr.without_parts(&self.redactor).to_string();
         let short = shorten(stdout, MAX_OUTPUT);
         let stdout_bytes = stdout.len();
         let stdout = self.copies.take(short);

@@ -134,7 +134,7 @@ fn append(builder: &mut Builder<impl Write>, name: &str, content: &[u8]) -> io::
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use cmp_sandbox::Redactor;
+    use cmp_sandbox::{Excerpt, Redactor};
     use serde_json::json;
 
     use super::*;
@@ -149,8 +149,10 @@ mod tests {
         let variables = [Bytes::from(format!("ARGOCD_ENV_GREETING={value}"))];
         let directory = format!("apps/{value}");
         evidence.identify((directory.as_bytes(), b""), &variables, &Redactor::default());
-        let said = format!("said {value}\n");
-        evidence.command(Phase::Generate, said.as_bytes(), said.clone());
+        let said = format!("said {value}");
+        let mut stderr = Excerpt::default();
+        stderr.push(said.as_bytes());
+        evidence.command(Phase::Generate, said.as_bytes(), &stderr);
         let entry = json!({
             "requestId": "x", "plugin": "p", "method": "generate", "outcome": "ok",
             "grpcCode": "OK", "beganAt": "", "tookMs": 1.0, "phases": [], "receivedBytes": 1,
@@ -163,9 +165,9 @@ mod tests {
     #[test]
     fn values_of_variables_are_masked_in_the_error_and_in_both_outputs() {
         let bundle = bundle("good-morning");
-        assert_eq!(bundle.record.error, "said ***\n");
+        assert_eq!(bundle.record.error, "said ***");
         let names = ["1-generate.stdout", "1-generate.stderr"].map(str::to_owned);
-        assert_eq!(bundle.outputs, names.map(|name| (name, b"said ***\n".to_vec())));
+        assert_eq!(bundle.outputs, names.map(|name| (name, b"said ***".to_vec())));
     }
 
     #[test]

@@ -168,8 +168,8 @@ impl Call {
             }
             Err(mut failure) => {
                 observed::tell_line(&mut failure, &self.context);
-                let (redactor, about) = (&self.context.redactor, self.description());
-                let status = failure.status(self.method, redactor, &about);
+                let redactors = (&*self.context.redactor, self.context.at_cuts());
+                let status = failure.status(self.method, redactors, &self.description());
                 let (code, error) = (account::label(status.code()), Some(status.message()));
                 self.settle(End { account: Account::of(&failure), code, error });
                 Err(status)

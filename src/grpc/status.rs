@@ -16,8 +16,14 @@ const MAX_TEXT: usize = 64 * 1024;
 impl CallError {
     /// The answer to the client. It begins with Argo CD's text for the method and
     /// ends with `about`, the description of the request. A message that cannot be read
-    /// is an error of gRPC itself, which names no method.
-    pub(super) fn status(&self, method: Method, redactor: &Redactor, about: &str) -> Status {
+    /// is an error of gRPC itself, which names no method. `at_cut` masks a part of a value
+    /// at the end of a text that is too long.
+    pub(super) fn status(
+        &self,
+        method: Method,
+        (redactor, at_cut): (&Redactor, &Redactor),
+        about: &str,
+    ) -> Status {
         let text = match (self.broken_stream(), self.stage(method)) {
             (Some(error @ BrokenStream::Unreadable { .. }), _) => error.to_string(),
             (_, Some(stage)) => format!("{stage}: {self}"),
@@ -25,7 +31,11 @@ impl CallError {
         };
         let about = format!(" ({about})");
         let mut text = redactor.text(&text);
-        text.truncate(text.floor_char_boundary(MAX_TEXT.saturating_sub(about.len())));
+        let most = MAX_TEXT.saturating_sub(about.len());
+        if text.len() > most {
+            text.truncate(text.floor_char_boundary(most));
+            text = String::from_utf8_lossy(&at_cut.before_cut(text.as_bytes())).into_owned();
+        }
         Status::new(self.code(), text + &about)
     }
 
@@ -112,7 +122,8 @@ mod tests {
                 let Account { outcome, fault, .. } = Account::of(&error);
                 assert_eq!((error.code(), outcome), (code, Outcome::BadStream));
                 assert_eq!(fault, Some(StreamFault::Message));
-                let status = error.status(Method::Match, &Redactor::default(), "plugin x");
+                let none = Redactor::default();
+                let status = error.status(Method::Match, (&none, &none), "plugin x");
                 assert_eq!(status.message(), "grpc: unread (plugin x)");
             }
         }
@@ -138,10 +149,24 @@ mod tests {
         let text = "hunter22hunter22".to_owned() + &"x".repeat(2 * MAX_TEXT);
         let error = CallError::from(ReceiveError::Archive(text));
         let redactor = Redactor::default().with([&b"GIT_TOKEN=hunter22hunter22"[..]]);
-        let status = error.status(Method::Match, &redactor, "plugin x");
+        let status = error.status(Method::Match, (&redactor, &redactor), "plugin x");
         let text = status.message();
         assert!(text.contains("***xxx") && text.ends_with("xxx (plugin x)"));
         assert!(!text.contains("hunter22") && text.len() == MAX_TEXT);
+    }
+
+    #[test]
+    fn the_part_of_a_value_at_the_end_of_a_long_text_is_masked() {
+        let values = Redactor::default().with_values([&b"correct-horse"[..]]);
+        let text = "x".repeat(MAX_TEXT - 200) + &"correct-horse ".repeat(100);
+        let error = CallError::from(ReceiveError::Archive(text));
+        // The text is cut at every byte of the value.
+        for length in 0.."correct-horse ".len() {
+            let about = "y".repeat(length);
+            let status = error.status(Method::Match, (&Redactor::default(), &values), &about);
+            let shown = values.text(status.message()).replace("***", "").replace(' ', "");
+            assert!(shown.ends_with(&format!("xxx({about})")), "{length}");
+        }
     }
 
     #[test]

@@ -35,6 +35,14 @@ pub struct RequestContext {
     pub progress: Progress,
 }
 
+impl RequestContext {
+    /// Masks the parts of values at the cuts of its texts: a bundle masks more values than
+    /// other texts do, and cannot recognise a part later.
+    pub(crate) fn at_cuts(&self) -> &Redactor {
+        self.progress.evidence.as_ref().map_or(&self.redactor, |evidence| &evidence.redactor)
+    }
+}
+
 /// The progress of a request, for its log line and its metrics.
 #[derive(Debug, Default)]
 pub struct Progress {

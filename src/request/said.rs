@@ -22,13 +22,22 @@ pub struct Said {
 }
 
 impl Said {
-    pub(super) fn new(stderr: &Excerpt) -> Self {
-        Self { stderr: stderr.to_string(), ..Self::default() }
+    /// The text of standard error. `at_cuts` masks the parts of values that it cuts.
+    pub(super) fn new(stderr: &Excerpt, at_cuts: &Redactor) -> Self {
+        Self { stderr: stderr.without_parts(at_cuts).to_string(), ..Self::default() }
     }
 
     /// Adds the end of the standard output, without secrets.
-    pub(super) fn with_output(self, stdout: &[u8], redactor: &Redactor) -> Self {
-        let end = redactor.end(stdout, MAX_STDOUT);
+    pub(super) fn with_output(
+        self,
+        stdout: &[u8],
+        redactor: &Redactor,
+        at_cuts: &Redactor,
+    ) -> Self {
+        let mut end = redactor.end(stdout, MAX_STDOUT);
+        if stdout.len() > MAX_STDOUT {
+            end = at_cuts.after_cut(&end);
+        }
         Self { stdout: String::from_utf8_lossy(&end).trim().to_owned(), ..self }
     }
 
@@ -78,13 +87,26 @@ mod tests {
     fn the_end_of_the_output_follows_the_errors() {
         let mut stderr = Excerpt::default();
         stderr.push(b"failed\n");
-        let said = Said::new(&stderr);
+        let none = Redactor::default();
+        let said = Said::new(&stderr, &none);
         assert_eq!((said.to_string(), said.is_empty()), (": failed".to_owned(), false));
         let long = [b"x".repeat(MAX_STDOUT).as_slice(), b"end\n"].concat();
-        let text = said.with_output(&long, &Redactor::default()).to_string();
+        let text = said.with_output(&long, &none, &none).to_string();
         assert!(text.starts_with(": failed [its standard output: xx"), "{text}");
         assert!(text.ends_with("xend]") && text.len() < MAX_STDOUT + 100, "{}", text.len());
-        assert!(Said::new(&Excerpt::default()).is_empty());
+        assert!(Said::new(&Excerpt::default(), &none).is_empty());
+    }
+
+    #[test]
+    fn the_part_of_a_value_at_the_beginning_of_the_output_is_masked() {
+        let (none, values) = (Redactor::default(), [&b"correct-horse"[..]]);
+        let at_cuts = none.with_values(values);
+        for (room, start) in [(5, "***="), (20, "x correct-horse=")] {
+            let long = [b"x correct-horse".as_slice(), &b"=".repeat(MAX_STDOUT - room)].concat();
+            let said = Said::default().with_output(&long, &none, &at_cuts).to_string();
+            let start = format!(" [its standard output: {start}");
+            assert!(said.starts_with(&start), "{room}: {}", &said[..50]);
+        }
     }
 
     #[test]
@@ -92,7 +114,7 @@ mod tests {
         let said = |stderr: &[u8]| {
             let mut errors = Excerpt::default();
             errors.push(stderr);
-            Said::new(&errors).with_hidden(b"token: hunter2").to_string()
+            Said::new(&errors, &Redactor::default()).with_hidden(b"token: hunter2").to_string()
         };
         let told = said(b" \n");
         assert!(told.starts_with(" [it printed 14 bytes, all to standard output"), "{told}");

@@ -256,7 +256,7 @@ impl Workspace {
         let Checkout { lease, defaults, .. } = &self.checkout;
         let (used, bounds) = (lease.usage(), lease.bounds());
         if let Some(evidence) = &mut progress.evidence {
-            evidence.command(phase, &output.stdout, output.stderr.to_string());
+            evidence.command(phase, &output.stdout, &output.stderr);
             evidence.bounded(bounds, max_output);
         }
         progress.usage.extend(output.usage);
@@ -289,9 +289,10 @@ impl Ended<'_> {
     /// The texts of the command. The output of an init is no manifest, that of a generate may
     /// be some.
     fn said(&self, context: &RequestContext) -> Said {
-        let (said, stdout) = (Said::new(&self.output.stderr), &self.output.stdout);
+        let (stdout, at_cuts) = (&self.output.stdout, context.at_cuts());
+        let said = Said::new(&self.output.stderr, at_cuts);
         if self.phase == Phase::Init {
-            said.with_output(stdout, &context.redactor)
+            said.with_output(stdout, &context.redactor, at_cuts)
         } else if self.phase == Phase::Generate {
             said.with_hidden(stdout)
         } else {

@@ -102,6 +102,26 @@ fn only_those_who_send_it_again_see_the_line_of_an_output_that_is_no_yaml() {
 }
 
 #[test]
+fn a_secret_that_an_excerpt_cuts_in_two_is_not_shown_in_part() {
+    let Some(tier) = isolating_tiers().next() else { return };
+    // Standard error is cut after 16 KiB and before the last 16 KiB.
+    let bench = bench(
+        "head -c 16374 /dev/zero | tr '\\0' - >&2; printf %s \"$ARGOCD_ENV_GREETING\" >&2; \
+         head -c 60000 /dev/zero | tr '\\0' = >&2; printf %s \"$ARGOCD_ENV_GREETING\" >&2; \
+         head -c 16378 /dev/zero | tr '\\0' + >&2; exit 3",
+    );
+    let server = bench.serve(tier, &["--keep-failed", "5"]);
+    bench.ask("tried", &["--env", &format!("GREETING={SECRET}")]);
+    let id = listed(&bench, 1)[0]["requestId"].as_str().unwrap().to_owned();
+    let shown = String::from_utf8(bundle(&bench, &["show", &id])).unwrap();
+    assert!(shown.contains("-***") && shown.contains("***+"), "{shown}");
+    assert!(!shown.contains("hunter") && !shown.contains("ter22"), "{shown}");
+    let log = server.says("exit_nonzero");
+    let error = log.lines().find(|line| line.contains("exit_nonzero")).unwrap();
+    assert!(!error.contains("-hunter") && !error.contains("ter22+"), "{error}");
+}
+
+#[test]
 fn long_variables_displace_no_secret() {
     let Some(tier) = isolating_tiers().next() else { return };
     let bench = bench(FAILING);

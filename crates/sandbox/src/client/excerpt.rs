@@ -2,6 +2,8 @@
 
 use std::{collections::VecDeque, fmt};
 
+use super::redact::Redactor;
+
 /// Bytes kept of each end. Error texts travel in HTTP/2 headers, and clients
 /// accept only some tens of kilobytes of headers.
 pub(super) const EACH: usize = 16 * 1024;
@@ -25,6 +27,21 @@ impl Excerpt {
         self.tail.drain(..dropped);
         self.tail.extend(kept);
         self.left_out += (dropped + rest.len() - kept.len()) as u64;
+    }
+
+    /// The excerpt with the parts of a value masked that are left on both sides of the bytes
+    /// left out. Whole values are not masked.
+    #[must_use]
+    pub fn without_parts(&self, redactor: &Redactor) -> Self {
+        if self.left_out == 0 {
+            return self.clone();
+        }
+        let tail: Vec<u8> = self.tail.iter().copied().collect();
+        Self {
+            head: redactor.before_cut(&self.head),
+            tail: redactor.after_cut(&tail).into(),
+            left_out: self.left_out,
+        }
     }
 
     /// Appends the end of the text, before which as many bytes more were left out.
@@ -72,6 +89,17 @@ mod tests {
         let text = excerpt(&[b"first", &middle, b"last"]).to_string();
         assert!(text.starts_with("first") && text.ends_with("last"));
         assert!(text.contains(&format!("… {} bytes left out …", EACH + 9)), "{}", text.len());
+    }
+
+    #[test]
+    fn parts_of_a_value_around_the_gap_are_masked() {
+        let redactor = Redactor::default().with_values([&b"correct-horse"[..]]);
+        let middle = [b"correct".as_slice(), &vec![b'-'; EACH], b"horse"].concat();
+        let ends = [vec![b'-'; EACH - 7], middle, vec![b'='; EACH - 5]].concat();
+        let text = excerpt(&[&ends]).without_parts(&redactor).to_string();
+        assert!(text.contains(&format!("-***\n… {EACH} bytes left out …\n***=")), "{text}");
+        let short = excerpt(&[b"the corr"]).without_parts(&redactor).to_string();
+        assert_eq!(short, "the corr", "it is not cut");
     }
 
     #[test]

@@ -16,6 +16,8 @@ use memchr::{memchr, memmem};
 
 use super::credential_name::{HEADER, suggests_credential};
 
+mod cut;
+
 /// Shortest value in bytes that is masked. Shorter ones, such as `true` and
 /// `none`, occur in ordinary text.
 const MIN_LENGTH: usize = 6;
@@ -136,21 +138,18 @@ impl Redactor {
     /// Returns the positions of credentials, in order and without overlap.
     #[must_use]
     pub fn spans(&self, text: &[u8]) -> Vec<Range<usize>> {
+        merged(self.found(text))
+    }
+
+    /// The positions of credentials, which may overlap.
+    fn found(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut found = users(text);
         found.extend(ports(text));
         let learned = self.learned.read().unwrap_or_else(PoisonError::into_inner);
         for secret in self.secrets.iter().chain(learned.iter()) {
             found.extend(memmem::find_iter(text, secret).map(|at| at..at + secret.len()));
         }
-        found.sort_unstable_by_key(|span| span.start);
-        let mut spans: Vec<Range<usize>> = Vec::with_capacity(found.len());
-        for span in found {
-            match spans.last_mut() {
-                Some(last) if span.start < last.end => last.end = last.end.max(span.end),
-                Some(_) | None => spans.push(span),
-            }
-        }
-        spans
+        found
     }
 }
 
@@ -160,6 +159,19 @@ impl fmt::Debug for Redactor {
         let known = self.secrets.len();
         formatter.debug_struct("Redactor").field("secrets", &known).finish_non_exhaustive()
     }
+}
+
+/// Orders positions and joins those that overlap.
+fn merged(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    found.sort_unstable_by_key(|span| span.start);
+    let mut spans: Vec<Range<usize>> = Vec::with_capacity(found.len());
+    for span in found {
+        match spans.last_mut() {
+            Some(last) if span.start < last.end => last.end = last.end.max(span.end),
+            Some(_) | None => spans.push(span),
+        }
+    }
+    spans
 }
 
 /// Returns the value of an entry if its name suggests a credential.
