@@ -111,7 +111,9 @@ fn failed(error: &RequestError) -> Account {
 /// An archive that was not received.
 fn not_received(error: &ReceiveError) -> Account {
     match error {
-        ReceiveError::Deadline(passed) => Account::late(&passed.0),
+        ReceiveError::Deadline(passed) | ReceiveError::NoIndexMemory(passed) => {
+            Account::late(&passed.0)
+        }
         ReceiveError::Stream(error) => broken(error),
         ReceiveError::Killed { excess: Some(excess), .. } => exceeded(excess),
         ReceiveError::Killed { excess: None, .. } => Account::plain(Outcome::Signaled),

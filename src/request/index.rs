@@ -2,7 +2,7 @@
 
 use super::{
     checksum::PieceSink,
-    deadline::Deadline,
+    deadline::{Deadline, DeadlinePassed},
     memory::{HeldMemory, NoMemory, ResponseMemory},
     piece_thread::PieceThread,
     threads::Threads,
@@ -21,11 +21,18 @@ const IMMEDIATE: usize = 4 * 1024;
 /// Memory in bytes for all indexes of names. The largest takes 40 MB.
 const MEMORY: u64 = 64 << 20;
 
-/// The error of an index that was lost.
-const GONE: &str = "unexpected EOF";
-
 /// The reason why an archive could not be indexed.
-pub(super) type NotIndexed = ArchiveError<Refusal>;
+#[derive(Debug)]
+pub(super) enum NotIndexed {
+    /// It cannot be unpacked.
+    Archive(Invalid),
+    /// The deadline passed while a piece was read.
+    Late(DeadlinePassed),
+    /// The deadline passed before there was memory for the index.
+    NoMemory(DeadlinePassed),
+}
+
+type Invalid = ArchiveError<Refusal>;
 
 /// Threads and memory for indexes of names, all requests together.
 #[derive(Clone, Debug)]
@@ -48,9 +55,11 @@ pub(super) struct NameIndexer {
     thread: PieceThread<Indexing>,
     held: HeldMemory,
     deadline: Deadline,
+    /// The deadline passed before there was memory for a piece, so the rest was not read.
+    without_memory: Option<DeadlinePassed>,
 }
 
-type Indexing = Result<Box<Reader<IndexSink>>, NotIndexed>;
+type Indexing = Result<Box<Reader<IndexSink>>, Invalid>;
 
 impl NameIndexer {
     pub(super) fn new(
@@ -64,25 +73,31 @@ impl NameIndexer {
         let sink = IndexSink { index: FileIndex::new(bounds), counter: EntryCounter::new(limits) };
         let reader: Indexing = Ok(Box::new(Reader::new(sink)));
         let thread = PieceThread::new(reader, resources.threads.clone(), deadline);
-        Self { thread, held: resources.memory.hold(), deadline }
+        Self { thread, held: resources.memory.hold(), deadline, without_memory: None }
     }
 
     /// Ends the archive and returns the index.
     pub(super) async fn finish(mut self) -> Result<(FileIndex, HeldMemory), NotIndexed> {
-        // The caller notices the deadline.
-        let _ = self.charge().await;
-        // It is gone only if this request ended while a piece was read.
-        let gone = || Err(ArchiveError::Listing(GONE.to_owned()));
-        let reader = self.thread.finish().await.unwrap_or_else(gone);
-        Ok((reader?.finish()?.index, self.held))
+        if self.without_memory.is_none() {
+            self.charge().await;
+        }
+        if let Some(passed) = self.without_memory {
+            return Err(NotIndexed::NoMemory(passed));
+        }
+        let late = || NotIndexed::Late(DeadlinePassed(self.deadline));
+        let reader = self.thread.finish().await.ok_or_else(late)?;
+        let read = reader.and_then(|reader| reader.finish()).map_err(NotIndexed::Archive)?;
+        Ok((read.index, self.held))
     }
 
     /// Charges the memory of the names so far. Returns false if the index needs no
-    /// more pieces.
-    async fn charge(&mut self) -> Result<bool, NoMemory> {
-        let Some(Ok(reader)) = self.thread.reader().await else { return Ok(false) };
+    /// more pieces, or cannot have them.
+    async fn charge(&mut self) -> bool {
+        let Some(Ok(reader)) = self.thread.reader().await else { return false };
         let memory = reader.sink().index.heap_bytes();
-        self.held.grow(memory, &self.deadline).await.map(|()| true)
+        let charged = self.held.grow(memory, &self.deadline).await;
+        self.without_memory = charged.err().map(|NoMemory { passed, .. }| passed);
+        self.without_memory.is_none()
     }
 }
 
@@ -95,8 +110,7 @@ fn push(reader: &mut Indexing, piece: &[u8]) {
 
 impl PieceSink for NameIndexer {
     async fn take(&mut self, piece: &[u8]) -> bool {
-        // The caller notices the deadline too.
-        if !self.charge().await.unwrap_or(false) {
+        if !self.charge().await {
             return false;
         }
         if piece.len() > IMMEDIATE {
@@ -169,5 +183,43 @@ fn refusal(entry: &Entry, error: &EntryError) -> Refusal {
         EntryError::TooManyLookups { .. } | EntryError::TooManyNameBytes { .. } => {
             Refusal::Names { cause: error.to_string() }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, time::Duration};
+
+    use super::*;
+
+    fn soon() -> Deadline {
+        Deadline::new(None, Some(Duration::from_millis(50)))
+    }
+
+    fn indexer(resources: &IndexResources) -> NameIndexer {
+        let limits = UnpackLimits { bytes: 1, files: 1, is_volume: false };
+        NameIndexer::new(limits, resources, soon())
+    }
+
+    #[tokio::test]
+    async fn an_index_whose_last_piece_is_not_read_in_time_is_late() {
+        let threads = Threads::new(1);
+        let resources = IndexResources { threads: threads.clone(), ..Default::default() };
+        let (finish, finished) = mpsc::channel::<()>();
+        let other = move |_: &_| finished.recv().is_err();
+        let other = threads.start(1, &Deadline::none(), other).await.unwrap();
+        let mut indexer = indexer(&resources);
+        indexer.take(&[0; IMMEDIATE + 1]).await;
+        let late = indexer.finish().await.map(drop);
+        assert!(matches!(late, Err(NotIndexed::Late(_))), "{late:?}");
+        drop((finish, other));
+    }
+
+    #[tokio::test]
+    async fn an_index_without_memory_is_no_broken_archive() {
+        let mut indexer = indexer(&IndexResources::default());
+        indexer.without_memory = Some(DeadlinePassed(soon()));
+        let late = indexer.finish().await.map(drop);
+        assert!(matches!(late, Err(NotIndexed::NoMemory(_))), "{late:?}");
     }
 }

@@ -55,6 +55,12 @@ pub enum ReceiveError {
     /// The deadline passed before the archive was complete.
     #[error("error receiving tgz file: stream context error: {0}")]
     Deadline(#[from] DeadlinePassed),
+    /// The deadline passed before there was memory for the index of the archive's names.
+    #[error(
+        "error receiving tgz file: stream context error: {0}; until then the request waited for \
+         memory to index the names in its archive"
+    )]
+    NoIndexMemory(DeadlinePassed),
     /// The archive does not have the client's checksum.
     #[error("error receiving tgz file: file checksum validation error")]
     Checksum,
@@ -101,6 +107,10 @@ impl From<WrongChecksum> for ReceiveError {
 
 impl From<NotIndexed> for ReceiveError {
     fn from(error: NotIndexed) -> Self {
-        Self::Archive(error.to_string())
+        match error {
+            NotIndexed::Archive(error) => Self::Archive(error.to_string()),
+            NotIndexed::Late(passed) => Self::Deadline(passed),
+            NotIndexed::NoMemory(passed) => Self::NoIndexMemory(passed),
+        }
     }
 }
