@@ -68,13 +68,11 @@ impl PluginService {
             result = running => result,
             () = cut_off.cancelled() => Err(CallError::CutOff),
         };
-        // A refused request does not wait while the rest of its archive arrives. The command
-        // of one that is cut off is killed: its phase lasts until it is counted.
-        if !matches!(result, Err(CallError::CutOff)) {
-            call.context.progress.finish();
-        }
+        // Counted before the rest of the archive is read: the client may leave meanwhile, and the
+        // reason of a refused request would be lost.
+        let answer = call.end(result);
         inbound.drain_until(drains, cut_off).await;
-        call.end(result)
+        answer
     }
 
     /// Checks the length of the message itself. The converter ends earlier, so that no output

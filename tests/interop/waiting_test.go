@@ -76,8 +76,9 @@ func TestOursExplainsTheQueueToAClientThatStillSends(t *testing.T) {
 	t.Errorf("expected DeadlineExceeded and the reason, got %v", err)
 }
 
-func TestOursDoesNotCountARefusedRequestAmongThoseThatWait(t *testing.T) {
-	s := oneByOne(t, []string{"--max-queue", "0"}, sleeping)
+func TestOursCountsARefusedRequestBeforeItsStreamEnds(t *testing.T) {
+	// The stream would end by itself otherwise.
+	s := oneByOne(t, []string{"--max-queue", "0", "--stream-timeout", "10m"}, sleeping)
 	held(t, s, sleeping)
 	whole := client.Whole(".", tree.Archive(file("noise", string(pseudoRandom(1<<20)))))
 	ctx := within(t, callWithin)
@@ -85,19 +86,24 @@ func TestOursDoesNotCountARefusedRequestAmongThoseThatWait(t *testing.T) {
 	if _, err := s.dial(t, sleeping).Stream(ctx, client.Generate, whole[:3]...); err != nil {
 		t.Fatal(err)
 	}
-	labels := map[string]string{"plugin": sleeping.FullName()}
-	counts := func() (running, waiting float64) {
-		families := metrics(t, s)
-		return value(families["argocd_cmp_requests_in_flight"], labels), value(families["argocd_cmp_requests_waiting"], labels)
-	}
-	err := wait.Until(callWithin, "the refusal of the second request", func() error {
-		// The first one has the only place, so this one is refused too.
+	all := map[string]string{"plugin": sleeping.FullName()}
+	rejected := map[string]string{"plugin": sleeping.FullName(), "outcome": "rejected"}
+	refused := 1.0
+	err := wait.Until(callWithin, "the refusal of the request", func() error {
+		// The first one has the only place, so these are refused too.
 		_, err := s.dial(t, sleeping).Raw(ctx, client.Generate, whole...)
 		if status.Code(err) != codes.ResourceExhausted {
 			t.Fatalf("expected ResourceExhausted, got %v", err)
 		}
-		if running, waiting := counts(); running != 2 || waiting != 0 {
-			return fmt.Errorf("expected 2 requests in flight and none that waits, got %v and %v", running, waiting)
+		refused++
+		families := metrics(t, s)
+		got := [...]float64{
+			value(families["argocd_cmp_requests_total"], rejected),
+			value(families["argocd_cmp_requests_in_flight"], all),
+			value(families["argocd_cmp_requests_waiting"], all),
+		}
+		if expected := [...]float64{refused, 1, 0}; got != expected {
+			return fmt.Errorf("expected %v requests refused, in flight and waiting, got %v", expected, got)
 		}
 		return nil
 	})

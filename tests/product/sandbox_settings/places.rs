@@ -1,14 +1,20 @@
 //! Requests that wait: for a place, for a UID, or for a command that does not start.
 
 use std::{
-    fs::{self, Permissions},
+    fs::{self, File, Permissions},
+    io::Write,
     os::unix::fs::PermissionsExt,
     thread,
     time::Duration,
 };
 
 use cmp_supervisor::grpc::{Client, Parcel};
+use nix::{sys::stat::Mode, unistd::mkfifo};
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 use crate::{
     sandbox_settings::{
@@ -16,7 +22,7 @@ use crate::{
         healing::{sleeper, unique},
         read_only::range,
     },
-    waiting::eventually,
+    waiting::{eventually, retry},
 };
 
 #[test]
@@ -99,6 +105,46 @@ fn a_changed_limit_of_requests_counts_on_old_connections_too() {
             "{error}"
         );
     });
+}
+
+/// Streams of ended requests that are read at a time.
+const DRAINS: usize = 4;
+
+#[test]
+fn the_reason_of_an_ended_request_is_counted_although_its_client_leaves() {
+    let bench = Bench::new("  limits: {timeout: 1s}", FINE);
+    let server = bench.serve("none", &[]);
+    let bytes = fs::read(bench.parcel().archive).unwrap();
+    // The rest of these archives never comes, so their streams are read for two seconds
+    // after their requests have ended. The last one waits for that when its client leaves.
+    let times = [(0, 4000); DRAINS].into_iter().chain([(100, 1900)]).enumerate();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (mut pipes, mut clients) = (Vec::new(), JoinSet::new());
+    for (number, (begin, stay)) in times {
+        let archive = bench.path(&format!("fifo{number}"));
+        mkfifo(&archive, Mode::S_IRWXU).unwrap();
+        let mut pipe = File::options().read(true).write(true).open(&archive).unwrap();
+        pipe.write_all(&bytes[..bytes.len() / 2]).unwrap();
+        pipes.push(pipe);
+        let parcel = Parcel { archive, ..bench.parcel() };
+        let socket = bench.path("sockets/tried.sock");
+        let client = async move {
+            sleep(Duration::from_millis(begin)).await;
+            let mut client = Client::connect(&socket).await.unwrap();
+            timeout(Duration::from_millis(stay), client.generate(&parcel)).await.is_err()
+        };
+        clients.spawn_on(client, runtime.handle());
+    }
+    let left = runtime.block_on(clients.join_all());
+    runtime.shutdown_background();
+    assert!(left.contains(&true), "none waits for its answer");
+    let log = retry(|| {
+        let log = server.log();
+        let ended = log.lines().filter(|line| line.contains("\"outcome\"")).count();
+        if ended == DRAINS + 1 { Ok(log) } else { Err(format!("{ended} ended requests: {log}")) }
+    });
+    assert!(!log.contains("client_cancelled"), "{log}");
+    assert_eq!(log.matches("spec.limits.timeout").count(), DRAINS + 1, "{log}");
 }
 
 #[test]
