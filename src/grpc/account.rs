@@ -97,7 +97,11 @@ fn failed(error: &RequestError) -> Account {
         RequestError::Settle(_) => Account::faulty(StreamFault::Directory),
         RequestError::Undecided(_) => plain(Outcome::BadStream),
         RequestError::Run(error) => not_run(error),
-        RequestError::Output(InvalidOutput::Memory { .. } | InvalidOutput::NoRoom { .. })
+        RequestError::Output(
+            InvalidOutput::Large { .. }
+            | InvalidOutput::Memory { .. }
+            | InvalidOutput::NoRoom { .. },
+        )
         | RequestError::Announcements(InvalidAnnouncements::Memory { .. }) => {
             plain(Outcome::OutputLimit)
         }

@@ -6,7 +6,7 @@ use tonic::{Code, Status};
 use super::{account::Account, call_error::CallError};
 use crate::{
     metrics::{Method, Outcome},
-    request::{BrokenStream, RequestError},
+    request::{BrokenStream, InvalidOutput, RequestError},
 };
 
 /// Longest error text in bytes. It travels as a header. A client that receives
@@ -72,7 +72,11 @@ impl CallError {
         match (self, Account::of(self)) {
             (_, Account { clock: Some(_), .. }) => Code::DeadlineExceeded,
             (Self::CutOff, _) => Code::Unavailable,
-            (Self::Large { .. }, _)
+            (
+                Self::Large { .. }
+                | Self::Request(RequestError::Output(InvalidOutput::Large { .. })),
+                _,
+            )
             | (_, Account { outcome: Outcome::Rejected | Outcome::VolumeFull, .. }) => {
                 Code::ResourceExhausted
             }
@@ -172,7 +176,11 @@ mod tests {
     #[test]
     fn an_answer_that_is_too_long_reached_a_limit() {
         let large = CallError::Large { bytes: 3 << 20, limit: 2 << 20 };
-        assert_eq!(large.code(), Code::ResourceExhausted);
-        assert_eq!(Account::of(&large).outcome, Outcome::OutputLimit);
+        // The converter finds the same of an output in YAML.
+        let converted = RequestError::from(InvalidOutput::Large { limit: 2 << 20 }).into();
+        for error in [large, converted] {
+            assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
+            assert_eq!(Account::of(&error).outcome, Outcome::OutputLimit, "{error}");
+        }
     }
 }
