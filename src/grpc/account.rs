@@ -150,6 +150,7 @@ fn not_run(error: &RunError) -> Account {
         }
         RunError::TooLate(passed) => Account::late(&passed.0),
         RunError::Memory(NoMemory { passed, .. }) => Account::stopped(&passed.0),
+        RunError::NoRoom { .. } => Account::killed(Outcome::OutputLimit, Kill::OutputLimit),
         RunError::Unconfined(_) => Account::plain(Outcome::Sandbox),
         RunError::Failed(failed) => match &failed.failure {
             Failure::Exit(code) => {

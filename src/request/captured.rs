@@ -28,17 +28,24 @@ pub(super) struct OutputRoom {
     held: Mutex<HeldMemory>,
     memory: ResponseMemory,
     is_waiting: AtomicBool,
+    /// The output asked for more than one request can have.
+    is_refused: AtomicBool,
 }
 
 impl OutputRoom {
     pub(super) fn new(memory: &ResponseMemory) -> Arc<Self> {
         let (held, memory) = (Mutex::new(memory.hold()), memory.clone());
-        Arc::new(Self { held, memory, is_waiting: AtomicBool::new(false) })
+        Arc::new(Self { held, memory, is_waiting: false.into(), is_refused: false.into() })
     }
 
     /// The memory that the output still waits for.
     pub(super) fn missing(&self) -> Option<&ResponseMemory> {
         self.is_waiting.load(Ordering::Relaxed).then_some(&self.memory)
+    }
+
+    /// The memory of which one request cannot have as much as the output needs.
+    pub(super) fn too_small(&self) -> Option<&ResponseMemory> {
+        self.is_refused.load(Ordering::Relaxed).then_some(&self.memory)
     }
 
     /// Ends the reading.
@@ -51,11 +58,17 @@ impl OutputRoom {
 }
 
 impl Room for OutputRoom {
-    fn grow(self: Arc<Self>, bytes: usize) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    fn grow(self: Arc<Self>, bytes: usize) -> Pin<Box<dyn Future<Output = bool> + Send>> {
         Box::pin(async move {
+            // Waiting would keep what it has from others, for nothing.
+            if bytes > self.memory.most() {
+                self.is_refused.store(true, Ordering::Relaxed);
+                return false;
+            }
             self.is_waiting.store(true, Ordering::Relaxed);
             self.held.lock().await.wait(bytes).await;
             self.is_waiting.store(false, Ordering::Relaxed);
+            true
         })
     }
 }
@@ -64,9 +77,20 @@ impl Room for OutputRoom {
 mod tests {
     use std::time::Duration;
 
-    use tokio::time::timeout;
+    use tokio::{sync::watch, time::timeout};
 
     use super::*;
+    use crate::budget::{Budget, Share};
+
+    #[tokio::test(start_paused = true)]
+    async fn an_output_that_one_request_cannot_have_is_refused_at_once() {
+        let budget = Budget { outputs: Share::new(16 << 20, "x"), ..Budget::default() };
+        let memory = ResponseMemory::new(watch::channel(budget).1);
+        let room = OutputRoom::new(&memory);
+        assert!(Arc::clone(&room).grow(memory.most()).await && room.too_small().is_none());
+        assert!(!Arc::clone(&room).grow(memory.most() + 1).await);
+        assert!(room.too_small().is_some() && room.missing().is_none());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn outputs_wait_for_memory_while_they_are_read() {

@@ -1,6 +1,7 @@
 //! The error of a command.
 
 use std::{
+    borrow::Cow,
     fmt::{self, Formatter},
     time::Duration,
 };
@@ -18,7 +19,7 @@ use super::{
     said::Said,
 };
 use crate::{
-    budget::Budget,
+    budget::{Budget, show},
     settings::{EXEC_TIMEOUT, OUTPUT},
 };
 
@@ -44,6 +45,22 @@ pub enum RunError {
     /// The deadline passed while the output waited for memory.
     #[error(transparent)]
     Memory(#[from] NoMemory),
+    /// One request cannot have the memory that the output needs.
+    #[error(
+        "`{command}` was stopped: its output of more than {} needs more than the {} of memory that \
+         one output may have ({origin}): print less, or raise the container's \
+         resources.limits.memory", show(*length as u64), show(*most as u64)
+    )]
+    NoRoom {
+        /// The command, printable.
+        command: String,
+        /// Bytes that it printed until then.
+        length: usize,
+        /// Most bytes for one output.
+        most: usize,
+        /// The origin of the memory for outputs.
+        origin: Cow<'static, str>,
+    },
     /// The sandbox failed.
     #[error(transparent)]
     Unconfined(#[from] Unconfined),

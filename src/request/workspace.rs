@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use cmp_sandbox::{Command, NotRun, Output, Room, most_file_size};
+use cmp_sandbox::{Command, NotRun, Output, Room, Termination, most_file_size};
 use tracing::{Instrument, warn};
 
 use super::{
@@ -96,6 +96,14 @@ impl Workspace {
         }
         let ended = Ended { phase, line, output, max_output, killed };
         self.account(&ended, context);
+        if let (Termination::OutputLimit { .. }, Some(memory)) =
+            (ended.output.termination, room.too_small())
+        {
+            let command = printable::command_line(line.words(), &context.redactor);
+            let (length, most, origin) =
+                (ended.output.stdout.len(), memory.most(), memory.origin());
+            return Err(RunError::NoRoom { command, length, most, origin }.into());
+        }
         let budget = &self.checkout.defaults.budget;
         let failure = Failure::of(ended.output.termination, &clock, &budget.borrow());
         if let Some(failure) = failure {

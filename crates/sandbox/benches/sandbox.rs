@@ -186,8 +186,8 @@ fn empty_archive() -> Vec<u8> {
 struct Unlimited;
 
 impl Room for Unlimited {
-    fn grow(self: Arc<Self>, _bytes: usize) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(std::future::ready(()))
+    fn grow(self: Arc<Self>, _bytes: usize) -> Pin<Box<dyn Future<Output = bool> + Send>> {
+        Box::pin(std::future::ready(true))
     }
 }
 

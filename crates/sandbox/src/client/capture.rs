@@ -116,6 +116,11 @@ impl Capture {
         self.stdout.is_open() && self.ended.as_ref().is_some_and(|ended| ended.status == 0)
     }
 
+    /// True if the command has failed. More of its output is then not needed.
+    fn has_failed(&self) -> bool {
+        self.ended.as_ref().is_some_and(|ended| ended.status != 0)
+    }
+
     /// True if a piece more is allowed.
     fn has_room(&mut self) -> bool {
         let length = self.output.len();
@@ -139,9 +144,9 @@ impl Capture {
                 return Ok(Some(Termination::OutputLimit { limit: self.max_output }));
             }
             let has_room = self.has_room();
-            // Without room, the silence is ours.
+            // Without room, the silence is ours, and room may never come.
             let is_awaited = self.is_awaited && self.is_held();
-            let is_judged = self.ended.is_some() && has_room && !is_awaited;
+            let is_judged = self.ended.is_some() && (has_room || self.has_failed()) && !is_awaited;
             let silence = is_judged.then(|| heard + LINGER);
             let limit = [silence, deadline].into_iter().flatten().min();
             tokio::select! {
@@ -151,7 +156,11 @@ impl Capture {
                     rest = is_short.then(|| Instant::now() + REST);
                 }
                 () = until(rest), if rest.is_some() => rest = None,
-                () = self.room.granted(), if !has_room => {}
+                is_granted = self.room.granted(), if !has_room => {
+                    if !is_granted && !self.has_failed() {
+                        return Ok(Some(Termination::OutputLimit { limit: self.output.len() }));
+                    }
+                }
                 read = self.stderr.read(&mut piece) => {
                     read.map_err(cannot(READ))?;
                     self.said.push(&piece);
@@ -180,7 +189,7 @@ impl Capture {
 
     /// Decides after a silence, or at the deadline, if there is more to wait for.
     fn judge(&mut self, deadline: Option<Instant>) -> io::Result<ControlFlow<Option<Termination>>> {
-        let has_news = self.has_room() && self.read_rest()?;
+        let has_news = self.read_rest()?;
         let is_held = self.is_held();
         if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             let end = if is_held { Termination::Held } else { Termination::Deadline };
@@ -200,17 +209,18 @@ impl Capture {
         Ok(if has_news || is_held { Continue(()) } else { Break(None) })
     }
 
-    /// Asks the kernel for a piece of what the pipes still hold. Returns false if
-    /// there was nothing.
+    /// Asks the kernel for a piece of what the pipes still hold, of standard output only if
+    /// there is room. Returns false if there was nothing.
     ///
     /// On a busy machine, the timer can pass before the runtime has noticed that
     /// a pipe is readable. Its output would be lost, and the answer empty and
     /// successful.
     fn read_rest(&mut self) -> io::Result<bool> {
         let mut piece = Vec::new();
-        let has_news = [self.stdout.read_now(&mut self.output)?, self.stderr.read_now(&mut piece)?];
+        let has_output = self.has_room() && self.stdout.read_now(&mut self.output)?;
+        let has_errors = self.stderr.read_now(&mut piece)?;
         self.said.push(&piece);
-        Ok(has_news.contains(&true))
+        Ok(has_output || has_errors)
     }
 
     /// Builds the result. `stopped` is the reason if we stopped the command.
@@ -257,3 +267,6 @@ impl Usage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

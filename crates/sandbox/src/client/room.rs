@@ -16,37 +16,46 @@ const STEP: usize = 1 << 20;
 
 /// Grants memory for outputs beyond [`FIRST_OUTPUT`].
 pub trait Room: fmt::Debug + Send + Sync {
-    /// Waits until the output may have this number of bytes.
-    fn grow(self: Arc<Self>, bytes: usize) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+    /// Waits until the output may have this number of bytes. Returns false if it never may.
+    fn grow(self: Arc<Self>, bytes: usize) -> Pin<Box<dyn Future<Output = bool> + Send>>;
 }
 
 /// The room that was granted so far.
 pub(super) struct Granted {
     room: Arc<dyn Room>,
     bytes: usize,
-    asked: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    asked: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
+    /// More is never granted.
+    is_full: bool,
 }
 
 impl Granted {
     pub(super) fn new(room: Arc<dyn Room>) -> Self {
-        Self { room, bytes: FIRST_OUTPUT, asked: None }
+        Self { room, bytes: FIRST_OUTPUT, asked: None, is_full: false }
     }
 
     /// True if there is room for this number of bytes. Otherwise asks for it.
     pub(super) fn holds(&mut self, bytes: usize) -> bool {
+        if self.is_full {
+            return bytes <= self.bytes;
+        }
         if bytes > self.bytes && self.asked.is_none() {
             self.asked = Some(Arc::clone(&self.room).grow(self.next()));
         }
         self.asked.is_none()
     }
 
-    /// Waits until the room that was asked for is granted. The future can be
-    /// dropped and the method called again.
-    pub(super) async fn granted(&mut self) {
+    /// Waits until the room that was asked for is granted. Returns false, and only once, if
+    /// it never is. The future can be dropped and the method called again.
+    pub(super) async fn granted(&mut self) -> bool {
         let Some(asked) = &mut self.asked else { return pending().await };
-        asked.await;
+        let is_granted = asked.await;
         self.asked = None;
-        self.bytes = self.next();
+        if is_granted {
+            self.bytes = self.next();
+        }
+        self.is_full = !is_granted;
+        is_granted
     }
 
     fn next(&self) -> usize {
@@ -71,12 +80,13 @@ mod tests {
     struct Once(AtomicUsize);
 
     impl Room for Once {
-        fn grow(self: Arc<Self>, bytes: usize) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        fn grow(self: Arc<Self>, bytes: usize) -> Pin<Box<dyn Future<Output = bool> + Send>> {
             let before = self.0.swap(bytes, Ordering::Relaxed);
             Box::pin(async move {
                 if before > 0 {
                     pending::<()>().await;
                 }
+                true
             })
         }
     }
@@ -88,12 +98,12 @@ mod tests {
         assert!(granted.holds(FIRST_OUTPUT));
         assert_eq!(room.0.load(Ordering::Relaxed), 0, "the first bytes are not asked for");
         assert!(!granted.holds(FIRST_OUTPUT + 1));
-        granted.granted().await;
+        assert!(granted.granted().await);
         assert!(granted.holds(FIRST_OUTPUT + STEP));
         assert!(!granted.holds(FIRST_OUTPUT + STEP + 1));
         tokio::select! {
             biased;
-            () = granted.granted() => unreachable!("it is not granted"),
+            _ = granted.granted() => unreachable!("it is not granted"),
             () = std::future::ready(()) => {}
         }
         assert!(!granted.holds(1), "the wish is still open");
