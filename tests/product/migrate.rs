@@ -5,6 +5,7 @@ mod check;
 mod definitions;
 mod images;
 mod left_over;
+mod mount_paths;
 mod resources;
 pub(crate) mod result;
 mod start;
