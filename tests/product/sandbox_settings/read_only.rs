@@ -289,17 +289,12 @@ fn a_repository_that_finds_no_place_counts_for_its_request() {
         );
         bench.add("tried", &spec, &script);
         let _server = bench.serve(tier, &["--uid-range", &range(UIDS_FOR_ONE)]);
-        thread::scope(|scope| {
-            let first = scope.spawn(|| bench.ask("tried", &[]));
-            let hold = hold(&pipe);
-            let second = bench.ask_for("large", "tried", &[]);
-            drop(hold);
-            let ids = first.join().unwrap().value("ids");
-            let (owner, user) = ids.split_once(' ').unwrap();
-            assert_ne!(owner, user, "{tier}: the first repository has no place either");
-            let error = second.error();
-            assert!(error.contains("its files took more than 20Mi of disk"), "{tier}: {error}");
-        });
+        let (first, second) = ask_both(&bench, &pipe);
+        let ids = first.value("ids");
+        let (owner, user) = ids.split_once(' ').unwrap();
+        assert_ne!(owner, user, "{tier}: the first repository has no place either");
+        let error = second.error();
+        assert!(error.contains("its files took more than 20Mi of disk"), "{tier}: {error}");
     }
 }
 
@@ -320,17 +315,12 @@ fn a_repository_that_finds_no_place_has_the_links_of_home() {
         bench.add("tried", &spec, &script);
         let bench = bench.with("HOME", &home.to_string());
         let _server = bench.serve(tier, &["--uid-range", &range(UIDS_FOR_ONE)]);
-        thread::scope(|scope| {
-            let first = scope.spawn(|| bench.ask("tried", &[]));
-            let hold = hold(&pipe);
-            let second = bench.ask_for("large", "tried", &[]);
-            drop(hold);
-            let ids = second.value("ids");
-            let (owner, user) = ids.split_once(' ').unwrap();
-            assert_eq!(owner, user, "{tier}: the second repository has a place");
-            assert_eq!(second.value("key"), "told", "{tier}");
-            assert_eq!(first.join().unwrap().value("key"), "told", "{tier}");
-        });
+        let (first, second) = ask_both(&bench, &pipe);
+        let ids = second.value("ids");
+        let (owner, user) = ids.split_once(' ').unwrap();
+        assert_eq!(owner, user, "{tier}: the second repository has a place");
+        assert_eq!(first.value("key"), "told", "{tier}");
+        assert_eq!(second.value("key"), "told", "{tier}");
     }
 }
 
@@ -347,6 +337,17 @@ fn two_applications(bench: &Bench) -> (String, PathBuf) {
     fs::create_dir(&gate).unwrap();
     assert!(Command::new("mkfifo").arg(gate.join("pipe")).status().unwrap().success());
     (gate.display().to_string(), gate.join("pipe"))
+}
+
+/// Asks for both while the first one waits, until the second one is answered.
+fn ask_both(bench: &Bench, pipe: &Path) -> (Rendered, Rendered) {
+    thread::scope(|scope| {
+        let first = scope.spawn(|| bench.ask("tried", &[]));
+        let hold = hold(pipe);
+        let second = bench.ask_for("large", "tried", &[]);
+        drop(hold);
+        (first.join().unwrap(), second)
+    })
 }
 
 /// `O_NONBLOCK`: without a reader, opening a pipe fails instead of waiting.
