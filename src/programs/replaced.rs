@@ -52,9 +52,9 @@ mod tests {
     #[test]
     fn only_a_volume_that_changed_since_then_counts() {
         let directory = tempfile::tempdir().unwrap();
+        let (now, minute) = (SystemTime::now(), Duration::from_mins(1));
         let [file, later] =
             ["sub/file", "file"].map(|name| directory.path().join("volume").join(name));
-        let (now, minute) = (SystemTime::now(), Duration::from_mins(1));
         assert_eq!(Decided(now - minute).replaced(&file), None, "no volume");
         let volume = directory.path().join("volume");
         fs::create_dir(&volume).unwrap();

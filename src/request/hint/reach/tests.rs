@@ -193,6 +193,7 @@ fn a_path_that_leaves_an_open_directory_is_not_followed() {
 fn a_named_file_of_a_volume_that_was_replaced_is_told_from_others() {
     let directory = tempfile::tempdir().unwrap();
     let top = directory.path().canonicalize().unwrap();
+    let decided = Decided(std::time::SystemTime::now());
     fs::create_dir(top.join("..1")).unwrap();
     for name in ["file", "run.sh"] {
         fs::write(top.join("..1").join(name), "#!/bin/sh\n").unwrap();
@@ -203,12 +204,11 @@ fn a_named_file_of_a_volume_that_was_replaced_is_told_from_others() {
     let reach = Reach { readable, ..Reach::default() };
     let bounds = Bounds { read: vec![top.join("file")], ..Bounds::default() };
     let denied = |name: &str| Denial::Path(top.join(name).display().to_string());
-    let replaced = |name, decided| reach.replaced(&bounds, &denied(name), decided);
-    let decided = Decided(std::time::SystemTime::now());
-    let advice = replaced("file", decided).unwrap();
+    let replaced = |name| reach.replaced(&bounds, &denied(name), decided);
+    let advice = replaced("file").unwrap();
     let expected = format!("{0} was replaced while the command ran: name {0} its", top.display());
     assert!(advice.text.starts_with(&expected), "{}", advice.text);
-    assert_eq!(replaced("run.sh", decided), None, "nobody named it");
+    assert_eq!(replaced("run.sh"), None, "nobody named it");
     // A directory in it is replaced, too, the volume's own one is not.
     let below = |named: &str| {
         let bounds = Bounds { read: vec![top.join(named)], ..Bounds::default() };
