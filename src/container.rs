@@ -94,7 +94,7 @@ impl Container {
         ]
     }
 
-    /// The use of resources, as far as the container's control group tells it.
+    /// The use of resources, as far as the container's cgroup tells it.
     #[must_use]
     pub fn used() -> Vec<(Contained, u64)> {
         let cgroups = Cgroups::find();

@@ -15,9 +15,6 @@ use crate::{
     request::NONCE_VARIABLE,
 };
 
-/// Exit code of every failure, as Argo CD's.
-pub const FAILED: u8 = 20;
-
 /// Reasons why git gets no answer. The first three texts are Argo CD's.
 #[derive(Debug, Error)]
 pub enum NotAnswered {

@@ -13,7 +13,7 @@ use crate::config::{Install, PEER_NAME};
 /// Name of the copy.
 const NAME: &str = env!("CARGO_PKG_NAME");
 
-/// The running program, also if its file has been replaced since.
+/// The running program, even if its file has been replaced since.
 const SELF: &str = "/proc/self/exe";
 
 /// A file could not be created.

@@ -36,6 +36,7 @@ pub mod config;
 pub mod container;
 mod event;
 pub mod evidence;
+pub mod exit;
 pub mod git_ask_pass;
 pub mod grpc;
 mod hidden;
@@ -56,7 +57,6 @@ pub mod request;
 mod semaphore;
 pub mod serve;
 mod settings;
-mod shutdown;
 #[cfg(test)]
 #[path = "../tests/product/skip.rs"]
 mod skip;
@@ -66,6 +66,5 @@ pub mod supervisor;
 pub mod terminal;
 mod traces;
 mod unwatched;
-mod upkeep;
 pub mod validate;
 mod volume;

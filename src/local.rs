@@ -28,8 +28,15 @@ mod target;
 use bytes::Bytes;
 
 pub use self::{
-    compare::compare, doctor::doctor, error::LocalError, interrupt::interrupted,
-    manifest::NoApplication, observe::observe, pack::NotPacked, peer::NoPeer, private::NotPrivate,
+    compare::compare,
+    doctor::doctor,
+    error::LocalError,
+    interrupt::{Interrupted, interrupted},
+    manifest::NoApplication,
+    observe::observe,
+    pack::NotPacked,
+    peer::NoPeer,
+    private::NotPrivate,
     replay::NotReplayed,
 };
 use self::{

@@ -13,9 +13,10 @@ use cmp_supervisor::{
         NotPeer, OutputFormat, Passwd, Peer, Probe, Serve, Status, TextFormat, Validate,
         with_variable,
     },
-    git_ask_pass::{self, answer},
+    exit,
+    git_ask_pass::answer,
     install::install,
-    local::{self, LocalError},
+    local::{self, Interrupted, LocalError},
     log,
     migrate::migrate,
     plugin,
@@ -103,24 +104,6 @@ struct Doctor {
     output: TextFormat,
 }
 
-/// The requested isolation is not available (`EX_CONFIG`).
-const NO_ISOLATION: u8 = 78;
-
-/// Exit code of argocd-cmp-server if it cannot serve.
-const PEER_FATAL: u8 = 20;
-
-/// Exit code of argocd-cmp-server for wrong flags.
-const PEER_USAGE: u8 = 1;
-
-/// An argument is invalid; clap uses the same code for an unknown flag.
-const USAGE: u8 = 2;
-
-/// Internal error, for example the spawner ended.
-const INTERNAL: u8 = 70;
-
-/// No supervisor answers.
-const NO_ANSWER: u8 = 7;
-
 fn main() -> ExitCode {
     prepare_signals();
     // Before anything else: the spawner must have one thread and read no environment.
@@ -141,8 +124,8 @@ fn perform(verb: Verb) -> ExitCode {
         Verb::Serve(config) => match serve(&config) {
             Ok(()) => ExitCode::SUCCESS,
             // An event has reported the error.
-            Err(error) if config.events => ExitCode::from(exit_code(&error)),
-            Err(error) => end(&config, &error, exit_code(&error)),
+            Err(error) if config.events => ExitCode::from(code_of(&error)),
+            Err(error) => end(&config, &error, code_of(&error)),
         },
         Verb::Render(Render { local, observe: true, .. }) => {
             run(local::observe(&local.application, local.output))
@@ -156,11 +139,11 @@ fn perform(verb: Verb) -> ExitCode {
         Verb::Probe(config) => check_health(&config),
         Verb::Install(options) => match install(&options) {
             Ok(paths) => print(&paths.map(|path| format!("{}\n", path.display())).concat()),
-            Err(error) => fail(&error, 1),
+            Err(error) => fail(&error, exit::FAILED),
         },
         Verb::Bundle(options) => match read_bundles(&options) {
             Ok(text) => print(&text),
-            Err(error) => fail(&error, 1),
+            Err(error) => fail(&error, exit::FAILED),
         },
         Verb::Migrate(options) => match migrate(&options) {
             Ok(migrated) => {
@@ -170,7 +153,7 @@ fn perform(verb: Verb) -> ExitCode {
                 }
                 run(local::compare(&migrated.plugins, &options.check))
             }
-            Err(error) => fail(&error, 1),
+            Err(error) => fail(&error, exit::FAILED),
         },
         Verb::Passwd(options) => print(&options.lines()),
         Verb::GitAskPass(question) => answer_git(&question),
@@ -179,12 +162,14 @@ fn perform(verb: Verb) -> ExitCode {
         }
         Verb::Explain(options) => match validate::explain(options.code.as_deref()) {
             Ok(text) => print(&text),
-            Err(error) => fail(&error, USAGE),
+            Err(error) => fail(&error, exit::USAGE),
         },
         Verb::Schema => print(&format!("{:#}\n", plugin::schema())),
         Verb::Doctor(doctor) => run(local::doctor(&doctor.serve, doctor.output)),
         Verb::Completions { shell } => print(&completions(shell)),
-        Verb::Man => manual().map_or_else(|error| fail(&error, INTERNAL), |text| print(&text)),
+        Verb::Man => {
+            manual().map_or_else(|error| fail(&error, exit::INTERNAL), |text| print(&text))
+        }
         Verb::Version => print(concat!("cmp-supervisor ", env!("CARGO_PKG_VERSION"), "\n")),
     }
 }
@@ -206,7 +191,7 @@ fn refuse(error: clap::Error) -> ExitCode {
 fn show(text: &clap::Error) -> ExitCode {
     let printed = text.print();
     if text.use_stderr() {
-        ExitCode::from(USAGE)
+        ExitCode::from(exit::USAGE)
     } else {
         result_of(terminal::unless_closed(printed))
     }
@@ -249,22 +234,22 @@ fn manual() -> io::Result<String> {
     Ok(String::from_utf8_lossy(&page).into_owned())
 }
 
-fn exit_code(error: &NotServing) -> u8 {
+fn code_of(error: &NotServing) -> u8 {
     match error {
         NotServing::Isolation(_)
         | NotServing::Escaped(_)
         | NotServing::Unacknowledged
-        | NotServing::Exposed => NO_ISOLATION,
-        NotServing::Spawner(_) | NotServing::PartLost => INTERNAL,
+        | NotServing::KeepFailedUnisolated => exit::NO_ISOLATION,
+        NotServing::Spawner(_) | NotServing::PartLost => exit::INTERNAL,
         NotServing::Definition
         | NotServing::Privileges(_)
-        | NotServing::Exposing(_)
-        | NotServing::Failed(_)
+        | NotServing::ExposingReadPath(_)
+        | NotServing::FailedRequestsDirectory(_)
         | NotServing::Plugins(_)
         | NotServing::Unserved(..)
         | NotServing::Sockets { .. }
         | NotServing::Http { .. }
-        | NotServing::Io(_) => 1,
+        | NotServing::Io(_) => exit::FAILED,
     }
 }
 
@@ -273,35 +258,43 @@ fn serve_as_peer() -> ExitCode {
     match Peer::read().map(|config| (serve(&config), config)) {
         Ok((Ok(()), _)) => ExitCode::SUCCESS,
         Ok((Err(error @ (NotServing::Spawner(_) | NotServing::PartLost)), config)) => {
-            end(&config, &error, INTERNAL)
+            end(&config, &error, exit::INTERNAL)
         }
-        Ok((Err(error), config)) => end(&config, &error, PEER_FATAL),
+        Ok((Err(error), config)) => end(&config, &error, exit::PEER_FATAL),
         Err(NotPeer::Shown(text)) => show(&text),
         Err(error) => {
             log::leave(&error.to_string());
             let is_usage = matches!(error, NotPeer::Usage(_) | NotPeer::Format(_));
-            fail(&error, if is_usage { PEER_USAGE } else { PEER_FATAL })
+            fail(&error, if is_usage { exit::PEER_USAGE } else { exit::PEER_FATAL })
         }
     }
 }
 
 fn run(work: impl Future<Output = Result<(), LocalError>>) -> ExitCode {
     match block_on(unless_interrupted(work)) {
-        Ok(Ok(Ok(()))) => ExitCode::SUCCESS,
-        Ok(Ok(Err(error)) | Err(error)) => fail(&error, error.exit_code()),
-        Err(error) => fail(&error, INTERNAL),
+        Ok(Ok(done)) => {
+            done.map_or_else(|error| fail(&error, error.exit_code()), |()| ExitCode::SUCCESS)
+        }
+        Ok(Err(signal)) => fail(&signal, signal.exit_code()),
+        Err(error) => fail(&error, exit::INTERNAL),
     }
 }
 
 /// Shows the status. The exit code is 1 if a plugin is not served as defined.
 fn show_status(config: &Status) -> ExitCode {
     match block_on(unless_interrupted(status(config))) {
-        Ok(Ok(Ok(Condition::Healthy))) => ExitCode::SUCCESS,
-        Ok(Ok(Ok(Condition::Degraded))) => ExitCode::from(1),
-        Ok(Ok(Err(StatusError::Print(error)))) => unprinted(&error),
-        Ok(Ok(Err(error))) => fail(&error, NO_ANSWER),
+        Ok(Ok(shown)) => code_of_status(shown),
         Ok(Err(signal)) => ExitCode::from(signal.exit_code()),
-        Err(error) => fail(&error, INTERNAL),
+        Err(error) => fail(&error, exit::INTERNAL),
+    }
+}
+
+fn code_of_status(shown: Result<Condition, StatusError>) -> ExitCode {
+    match shown {
+        Ok(Condition::Healthy) => ExitCode::SUCCESS,
+        Ok(Condition::Degraded) => ExitCode::from(exit::FAILED),
+        Err(StatusError::Print(error)) => unprinted(&error),
+        Err(error) => fail(&error, exit::NO_ANSWER),
     }
 }
 
@@ -309,8 +302,8 @@ fn show_status(config: &Status) -> ExitCode {
 fn answer_git(question: &GitAskPass) -> ExitCode {
     match block_on(answer(question)) {
         Ok(Ok(())) => ExitCode::SUCCESS,
-        Ok(Err(error)) => fail(&error, git_ask_pass::FAILED),
-        Err(error) => fail(&error, git_ask_pass::FAILED),
+        Ok(Err(error)) => fail(&error, exit::PEER_FATAL),
+        Err(error) => fail(&error, exit::PEER_FATAL),
     }
 }
 
@@ -318,8 +311,8 @@ fn answer_git(question: &GitAskPass) -> ExitCode {
 fn check_health(config: &Probe) -> ExitCode {
     match block_on(probe(config)) {
         Ok(Ok(())) => ExitCode::SUCCESS,
-        Ok(Err(error)) => fail(&error, 1),
-        Err(error) => fail(&error, 1),
+        Ok(Err(error)) => fail(&error, exit::FAILED),
+        Err(error) => fail(&error, exit::FAILED),
     }
 }
 
@@ -339,7 +332,7 @@ fn end_spawner(error: &io::Error) -> ExitCode {
 
 /// Does `work` unless a signal comes. Dropping it removes its supervisor and its files,
 /// and gives the terminal back.
-async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Result<T, LocalError> {
+async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Result<T, Interrupted> {
     tokio::select! {
         biased;
         signal = local::interrupted() => Err(signal),
@@ -378,5 +371,5 @@ fn result_of(printing: io::Result<()>) -> ExitCode {
 
 /// Reports that standard output cannot be written to, for example because its disk is full.
 fn unprinted(error: &io::Error) -> ExitCode {
-    fail(&io::Error::other(format!("cannot print the result: {error}")), 1)
+    fail(&io::Error::other(format!("cannot print the result: {error}")), exit::FAILED)
 }

@@ -14,10 +14,12 @@ mod parts;
 mod paths;
 mod resources;
 mod samples;
+mod shutdown;
 mod signals;
 mod sockets;
 mod threads;
 mod throttling;
+mod upkeep;
 
 use std::{io, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
@@ -41,6 +43,7 @@ use self::{
     parts::Parts,
     paths::{directories, refuse_exposing_paths, upkeep, warn_of_missing_paths},
     resources::Resources,
+    shutdown::Shutdown,
     signals::Signals,
     sockets::{only_owners_remove, prepare_sockets},
 };
@@ -56,7 +59,6 @@ use crate::{
     metrics::Metrics,
     plugin::PluginName,
     recent::Recent,
-    shutdown::Shutdown,
     state::{State, measure},
     supervisor::Supervisor,
     traces::Traces,
@@ -82,13 +84,13 @@ pub enum NotServing {
     Unacknowledged,
     /// The directory of failed requests cannot be used.
     #[error(transparent)]
-    Failed(#[from] NoDirectory),
+    FailedRequestsDirectory(#[from] NoDirectory),
     /// `--keep-failed` without isolation.
     #[error(
         "--keep-failed needs isolation: with --isolation none, every plugin could read the failed \
          requests of all others: set --keep-failed 0, or use a stronger isolation"
     )]
-    Exposed,
+    KeepFailedUnisolated,
     /// An attack of the trial succeeded.
     #[error(transparent)]
     Escaped(NotProven),
@@ -103,7 +105,7 @@ pub enum NotServing {
     Definition,
     /// A path of `--read`, with which each request would fail.
     #[error("--read {}: it would expose what no plugin may read: name less of it", .0.display())]
-    Exposing(PathBuf),
+    ExposingReadPath(PathBuf),
     /// The directory for sockets cannot be used.
     #[error("{}: cannot create sockets: {error}: {}", path.display(), directory_remedy(error))]
     Sockets {
@@ -175,16 +177,7 @@ fn start(config: &Serve) -> Result<(), NotServing> {
         resources.log();
         resources::warn_of_file_size();
     }
-    for reason in config.misread() {
-        warn!(reason, "a variable cannot be read: its default applies");
-    }
-    for reason in config::unread() {
-        warn!(reason, "an unknown variable has no effect");
-    }
-    if !config.without_effect.is_empty() {
-        let settings = config.without_effect.join(", ");
-        warn!(settings, "these are accepted, but have no effect as argocd-cmp-server");
-    }
+    warn_of_settings(config);
     let (keeper, keeping) = failed::keeper(config, failed);
     let runtime = threads::runtime()?;
     let entered = runtime.enter();
@@ -203,6 +196,20 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     process.wait(SPAWNER_TIMEOUT);
     log::flush();
     result
+}
+
+/// Warns of settings that are not read, or have no effect.
+fn warn_of_settings(config: &Serve) {
+    for reason in config.misread() {
+        warn!(reason, "a variable cannot be read: its default applies");
+    }
+    for reason in config::unread() {
+        warn!(reason, "an unknown variable has no effect");
+    }
+    if !config.without_effect.is_empty() {
+        let settings = config.without_effect.join(", ");
+        warn!(settings, "these are accepted, but have no effect as argocd-cmp-server");
+    }
 }
 
 fn setup(config: &Serve, leases: u32) -> Result<Setup, NotServing> {

@@ -26,17 +26,12 @@ use self::{
 };
 use crate::{
     config::{self, ReportFormat, Validate},
+    exit,
     loader::Ledger,
     plugin::{Catalog, Code, Diagnostic, Problem, Reading, Region, Severity},
     programs,
     terminal::print,
 };
-
-/// Exit code if there are errors.
-const ERRORS: u8 = 1;
-
-/// Exit code if there are warnings and `--deny-warnings` is given.
-const WARNINGS: u8 = 3;
 
 /// Result of checking all inputs.
 #[derive(Debug)]
@@ -65,9 +60,9 @@ pub fn validate(options: &Validate) -> io::Result<u8> {
     };
     print(&text)?;
     Ok(if report.count(Severity::Error) > 0 {
-        ERRORS
+        exit::FAILED
     } else if options.deny_warnings && report.has_warnings() {
-        WARNINGS
+        exit::WARNINGS
     } else {
         0
     })

@@ -107,7 +107,7 @@ impl WorkVolume {
         budget.in_memory.then_some(budget.memory.amount)
     }
 
-    /// The space as of a moment ago. Many requests at a time ask only once, also if
+    /// The space as of a moment ago. Many requests at a time ask only once, even if
     /// the volume does not answer.
     async fn recent(&self) -> Option<Space> {
         let mut answer = self.answer.lock().await;

@@ -1,4 +1,4 @@
-//! Limits of control groups, of version 2 and of version 1.
+//! Limits of cgroups, of version 2 and of version 1.
 
 use std::{
     fs::{self, File},
@@ -12,7 +12,7 @@ use super::Bound;
 /// Microseconds of a period of version 1 that does not tell it.
 const PERIOD: u64 = 100_000;
 
-/// A resource that control groups limit.
+/// A resource that cgroups limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Controller {
     Memory,
@@ -20,7 +20,7 @@ pub(super) enum Controller {
     Cpu,
 }
 
-/// The hierarchies of control groups that this process sees.
+/// The hierarchies of cgroups that this process sees.
 #[derive(Debug, Default)]
 pub(super) struct Cgroups(Vec<Hierarchy>);
 

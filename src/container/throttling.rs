@@ -17,7 +17,7 @@ pub struct CpuPeriods {
 }
 
 impl CpuPeriods {
-    /// Those of the container's control group, or of the one above it that was stopped
+    /// Those of the container's cgroup, or of the one above it that was stopped
     /// most often; `None` if no visible one has such a limit.
     #[must_use]
     pub fn read() -> Option<Self> {

@@ -99,7 +99,7 @@ impl Call {
             pinned.ok_or_else(|| Status::internal("a connection without a plugin"))?;
         let deadline = Deadline::new(timeout(request.metadata()), plugin.limits.timeout);
         let is_cpu_limited = backend.pipeline.budget.borrow().processors.is_some();
-        let deadline = if is_cpu_limited { deadline.with_stops() } else { deadline };
+        let deadline = if is_cpu_limited { deadline.with_throttling() } else { deadline };
         let recorders = backend.recorders.clone();
         metrics.begun(method);
         let evidence = recorders.keeper.evidence().filter(|_| method != Method::Check);

@@ -1,4 +1,4 @@
-//! The error of a call, from whichever step.
+//! Any error that a step of a call can return.
 
 use std::fmt;
 

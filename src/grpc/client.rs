@@ -28,6 +28,7 @@ use super::wire::{
     },
 };
 use crate::{
+    exit,
     plugin::{Announcement, MAX_SOCKET_PATH},
     request::CLIENT_REMEDY,
 };
@@ -151,19 +152,18 @@ impl Refusal {
         chain.any(<dyn Error>::is::<TimeoutExpired>)
     }
 
-    /// Exit code of a program that got this answer: 5 if the plugin failed, 6 for
-    /// a deadline, 7 if the sandbox or the server failed.
+    /// Exit code of a program that got this answer.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         let code = self.status.code();
         if code == Code::DeadlineExceeded || self.is_late() {
-            6
+            exit::DEADLINE
         } else if self.is_broken()
             || matches!(code, Code::Internal | Code::ResourceExhausted | Code::Unavailable)
         {
-            7
+            exit::NO_ANSWER
         } else {
-            5
+            exit::PLUGIN_FAILED
         }
     }
 }

@@ -62,7 +62,7 @@ impl Server {
         let limit = backend.max_message;
         let service = PluginService {
             backend: backend.clone(),
-            membership: Arc::new(backend.pipeline.admission.join(plugin)),
+            _membership: Arc::new(backend.pipeline.admission.join(plugin)),
             metrics: backend.metrics.plugin(plugin.as_str()),
         };
         let service = ConfigManagementPluginServiceServer::new(service)

@@ -21,7 +21,7 @@ pub(super) fn count(metrics: &PluginMetrics, application: Option<&str>, progress
     for usage in &progress.usage {
         spent.add(*usage);
     }
-    match progress.unheard.take() {
+    match progress.late_usage.take() {
         None => spent.finish(),
         Some(told) => spent.wait(told),
     }
@@ -39,7 +39,7 @@ impl Spent {
     fn add(&mut self, usage: Usage) {
         self.metrics.cpu(CpuMode::User, usage.user);
         self.metrics.cpu(CpuMode::System, usage.system);
-        self.cost.cpu += usage.user + usage.system;
+        self.cost.cpu += usage.cpu();
     }
 
     /// Counts what is counted once for each call.
@@ -77,7 +77,7 @@ mod tests {
         let metrics = Metrics::new();
         let (tell, told) = oneshot::channel();
         let mut progress = Progress::default();
-        progress.unheard = Some(told);
+        progress.late_usage = Some(told);
         count(&metrics.plugin("p"), Some("a"), &mut progress);
         let samples = || {
             let page = metrics.render();

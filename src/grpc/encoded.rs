@@ -22,8 +22,8 @@ struct Encoded(Bytes);
 /// A message, and its token.
 struct Sent {
     message: Bytes,
-    #[expect(dead_code, reason = "held, not used")]
-    token: TaskTrackerToken,
+    /// Held until the message is sent.
+    _token: TaskTrackerToken,
 }
 
 impl AsRef<[u8]> for Sent {
@@ -36,7 +36,7 @@ impl AsRef<[u8]> for Sent {
 /// sent: a shutdown would close the connection before.
 pub(super) fn answer<T: Default>(message: Bytes, token: TaskTrackerToken) -> tonic::Response<T> {
     let mut answer = tonic::Response::new(T::default());
-    answer.extensions_mut().insert(Encoded(Bytes::from_owner(Sent { message, token })));
+    answer.extensions_mut().insert(Encoded(Bytes::from_owner(Sent { message, _token: token })));
     answer
 }
 

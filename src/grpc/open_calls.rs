@@ -27,8 +27,8 @@ pub struct OpenCalls {
 /// Counts a call until it is dropped.
 #[derive(Debug)]
 pub(super) struct OpenCall {
-    #[expect(dead_code, reason = "held, not used")]
-    tokens: [TaskTrackerToken; 2],
+    /// Held until the call has ended.
+    _tokens: [TaskTrackerToken; 2],
 }
 
 impl OpenCall {
@@ -56,7 +56,7 @@ impl OpenCalls {
 
     /// Counts one more call. The error is the answer to it.
     pub(super) fn enter(&self) -> Result<OpenCall, Status> {
-        let call = OpenCall { tokens: [self.all.token(), self.own.token()] };
+        let call = OpenCall { _tokens: [self.all.token(), self.own.token()] };
         let most = self.budget.borrow().open_calls();
         if self.all.len() <= most || self.own.len() <= OWN {
             return Ok(call);

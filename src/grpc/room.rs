@@ -34,7 +34,7 @@ impl Room {
         }
     }
 
-    /// Changes the size. Open connections stay, also if they are too many.
+    /// Changes the size. Open connections stay, even if they are too many.
     pub fn resize(&self, size: &Share<usize>) {
         *self.origin.lock().unwrap_or_else(PoisonError::into_inner) =
             size.origin.clone().into_owned();

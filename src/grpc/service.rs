@@ -27,9 +27,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct PluginService {
     pub(super) backend: Backend,
-    /// Keeps a place for the plugin.
-    #[expect(dead_code, reason = "held, not used")]
-    pub(super) membership: Arc<Membership>,
+    /// Held: it keeps a place for the plugin.
+    pub(super) _membership: Arc<Membership>,
     /// Counts the calls.
     pub(super) metrics: PluginMetrics,
 }

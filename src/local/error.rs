@@ -5,7 +5,7 @@ use std::{fmt, io, path::PathBuf};
 use thiserror::Error;
 
 use super::{NoApplication, NoPeer, NotPacked, NotPrivate, NotReplayed};
-use crate::{grpc::ClientError, plugin::nearest, plural::plural};
+use crate::{exit, grpc::ClientError, plugin::nearest, plural::plural};
 
 /// An error of `render`, `match`, `params` or `doctor`.
 #[derive(Debug, Error)]
@@ -103,14 +103,6 @@ pub enum LocalError {
     /// The requested isolation is not available.
     #[error("the requested isolation is not available")]
     Unisolated,
-    /// A signal ended the command.
-    #[error("ended by {name}")]
-    Interrupted {
-        /// The signal.
-        name: &'static str,
-        /// Its number.
-        number: i32,
-    },
     /// The plugin gave two results for the same input.
     #[error(
         "plugin {plugin} does not give the same result twice: Argo CD would show the application \
@@ -197,10 +189,8 @@ impl LocalError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Parameters(_) => 2,
-            // As shells report a process that a signal killed.
-            Self::Interrupted { number, .. } => u8::try_from(128 + number).unwrap_or(u8::MAX),
-            Self::NoMatch { .. } | Self::Unclaimed { .. } => 4,
+            Self::Parameters(_) => exit::USAGE,
+            Self::NoMatch { .. } | Self::Unclaimed { .. } => exit::NO_MATCH,
             Self::Client(ClientError::Status(status)) => status.exit_code(),
             Self::Failed { error, .. } => error.exit_code(),
             Self::Private(NotPrivate::Definitions(_))
@@ -217,8 +207,10 @@ impl LocalError {
             | Self::Peer(_)
             | Self::Options(_)
             | Self::Different { .. }
-            | Self::Show(_) => 1,
-            Self::Private(_) | Self::Unisolated | Self::Client(ClientError::Connect { .. }) => 7,
+            | Self::Show(_) => exit::FAILED,
+            Self::Private(_) | Self::Unisolated | Self::Client(ClientError::Connect { .. }) => {
+                exit::NO_ANSWER
+            }
         }
     }
 }

@@ -3,18 +3,35 @@
 use std::{future::poll_fn, task::Poll};
 
 use cmp_procfs::Fields;
+use thiserror::Error;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::LocalError;
+use crate::exit;
+
+/// The signal that ended a command early.
+#[derive(Clone, Copy, Debug, Error)]
+#[error("ended by {name}")]
+pub struct Interrupted {
+    name: &'static str,
+    number: i32,
+}
+
+impl Interrupted {
+    /// The program's exit code.
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        u8::try_from(self.number).unwrap_or_default() + exit::SIGNAL_BASE
+    }
+}
 
 /// Waits for SIGHUP, SIGINT or SIGTERM. A signal that the parent process ignored
 /// stays ignored, as `nohup` and background jobs of scripts expect.
-pub async fn interrupted() -> LocalError {
+pub async fn interrupted() -> Interrupted {
     let mut signals = listen();
     poll_fn(|context| {
         for (name, kind, signal) in &mut signals {
             if signal.poll_recv(context).is_ready() {
-                return Poll::Ready(LocalError::Interrupted { name, number: kind.as_raw_value() });
+                return Poll::Ready(Interrupted { name, number: kind.as_raw_value() });
             }
         }
         Poll::Pending

@@ -34,10 +34,10 @@ const MAX_LOG: i64 = 1024;
 /// A running argocd-cmp-server, which is killed when this is dropped.
 #[derive(Debug)]
 pub(super) struct PeerServer {
-    #[expect(dead_code, reason = "held, not used: dropping it kills the process")]
-    child: Child,
-    #[expect(dead_code, reason = "held, not used: dropping it removes the files")]
-    directory: TempDir,
+    /// Held: dropping it kills the process.
+    _child: Child,
+    /// Held: dropping it removes the files.
+    _directory: TempDir,
     socket: PathBuf,
 }
 
@@ -100,7 +100,7 @@ impl PeerServer {
         let socket = place(&format!("sockets/{}{SOCKET_SUFFIX}", plugin.name));
         let ready = timeout(START_TIMEOUT, answered(&socket, &mut child, &place("log"))).await;
         ready.map_err(|_elapsed| NoPeer::Slow)??;
-        Ok(Self { child, directory, socket })
+        Ok(Self { _child: child, _directory: directory, socket })
     }
 
     pub(super) fn socket(&self) -> &Path {

@@ -250,7 +250,7 @@ impl Private {
     }
 }
 
-/// Waits for the end of the supervisor and its spawner, also after an error or a
+/// Waits for the end of the supervisor and its spawner, even after an error or a
 /// signal, because only then can their directories be removed.
 impl Drop for Private {
     fn drop(&mut self) {

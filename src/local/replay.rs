@@ -95,7 +95,7 @@ pub(super) fn replay(
         timeout_setting: "--timeout",
     };
     let plugin = Some(options.plugin.clone().unwrap_or(record.plugin));
-    Ok(Request { plugin, parcel, file })
+    Ok(Request { plugin, parcel, _file: file })
 }
 
 /// The difference if the failed request did not generate manifests.

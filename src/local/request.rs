@@ -10,7 +10,6 @@ pub(super) struct Request {
     /// Name of the plugin; `None` to ask all.
     pub(super) plugin: Option<String>,
     pub(super) parcel: Parcel,
-    /// The packed repository.
-    #[expect(dead_code, reason = "held, not used")]
-    pub(super) file: NamedTempFile,
+    /// The packed repository, held until the answer has come.
+    pub(super) _file: NamedTempFile,
 }

@@ -69,7 +69,7 @@ impl<'o> Subject<'o> {
             timeout: options.timeout.0,
             timeout_setting: "--timeout",
         };
-        Ok(Request { plugin, parcel, file: pack.into_file() })
+        Ok(Request { plugin, parcel, _file: pack.into_file() })
     }
 }
 

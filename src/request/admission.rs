@@ -37,7 +37,7 @@ pub use self::{
 use super::deadline::{Deadline, DeadlinePassed};
 use crate::{budget::Budget, plugin::PluginName};
 
-/// Admits requests of all plugins by turns, as far as the budget goes. Cheap to clone.
+/// Admits requests of all plugins in turn, within the budget. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Admission(Arc<Mutex<State>>);
 

@@ -176,7 +176,7 @@ impl Converter {
     }
 
     /// Converts both halves of a long output at the same time within `granted` bytes of
-    /// memory, if two threads are free. `None` if that is not possible, also for an error:
+    /// memory, if two threads are free. `None` if that is not possible, or for an error:
     /// the conversion of the whole tells it.
     async fn halves(
         &self,

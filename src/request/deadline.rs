@@ -17,8 +17,8 @@ const ANSWER_BUFFER: Duration = Duration::from_millis(100);
 
 /// Further time for the answer in a container with a CPU limit: two of the kernel's periods
 /// of 100 ms, in which the limit can stop the supervisor, at most this part of the deadline.
-const STOPS: Duration = Duration::from_millis(200);
-const MAX_STOPS_DIVISOR: u32 = 50;
+const THROTTLING_BUFFER: Duration = Duration::from_millis(200);
+const MAX_THROTTLING_DIVISOR: u32 = 50;
 
 /// The least time that counts as granted.
 const LEAST_GRANTED: Duration = Duration::from_millis(1);
@@ -42,7 +42,7 @@ pub struct Deadline {
     /// The time that the plugin grants.
     plugin: Option<Duration>,
     /// The container has a CPU limit.
-    has_stops: bool,
+    is_throttled: bool,
     /// The part of the client's time in which the rest of the archive is read, in
     /// milliseconds. Errors carry a deadline, so it is small.
     drain: u32,
@@ -81,13 +81,13 @@ impl Deadline {
     #[must_use]
     pub fn new(client: Option<Duration>, plugin: Option<Duration>) -> Self {
         let began = TokioInstant::now().into_std();
-        Self { began, client, plugin, has_stops: false, drain: 0 }
+        Self { began, client, plugin, is_throttled: false, drain: 0 }
     }
 
     /// The deadline in a container with a CPU limit.
     #[must_use]
-    pub fn with_stops(self) -> Self {
-        Self { has_stops: true, ..self }
+    pub fn with_throttling(self) -> Self {
+        Self { is_throttled: true, ..self }
     }
 
     /// The deadline for a wait, after which `unread` bytes of the request's archive
@@ -122,12 +122,12 @@ impl Deadline {
         let (granted, reserved) = match clock {
             Clock::Client => {
                 let granted = self.client?;
-                let stops = if self.has_stops {
-                    STOPS.min(granted / MAX_STOPS_DIVISOR)
+                let throttling = if self.is_throttled {
+                    THROTTLING_BUFFER.min(granted / MAX_THROTTLING_DIVISOR)
                 } else {
                     Duration::ZERO
                 };
-                (granted, ANSWER_BUFFER + stops + self.drain())
+                (granted, ANSWER_BUFFER + throttling + self.drain())
             }
             Clock::Plugin => (self.plugin?, Duration::ZERO),
         };
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn a_cpu_limit_leaves_the_answer_more_of_a_long_deadline() {
         let left = |granted| {
-            let deadline = Deadline::new(Some(granted), None).with_stops();
+            let deadline = Deadline::new(Some(granted), None).with_throttling();
             deadline.instant().unwrap() - deadline.began
         };
         assert_eq!(left(Duration::from_mins(1)), Duration::from_millis(59_700));

@@ -1,4 +1,4 @@
-//! The error of a request, from whichever step.
+//! Any error that a step of a request can return.
 
 use cmp_sandbox::NoLease;
 use thiserror::Error;
@@ -65,8 +65,8 @@ impl RequestError {
         move |passed| Self::Late { awaited, passed }
     }
 
-    /// The error of a request that got a place before: that of `wait` for the place, if
-    /// there is one.
+    /// The error of a request that has got a place. If it waited longer for that than for
+    /// anything else, this is the error of that `wait`.
     pub(super) fn after(self, wait: impl FnOnce(DeadlinePassed) -> Option<NoPermit>) -> Self {
         let Self::Late { passed, .. } = self else { return self };
         wait(passed).map_or(self, Self::from)

@@ -13,7 +13,7 @@ use crate::{
     settings::{DISK, FILES, MEMORY, PROCESSES, Setting},
 };
 
-/// The limit of its own that ended a command, and its amount if that is known.
+/// The plugin's own limit that ended a command, and its amount if that is known.
 pub(super) fn own_limit(end: Termination) -> Option<(RequestLimit, Option<u64>)> {
     let (what, amount) = match end {
         Termination::OutputLimit { limit } => {
@@ -47,7 +47,7 @@ pub struct Excess {
     pub(super) what: ExceededLimit,
     /// In bytes, files or processes.
     limit: Option<u64>,
-    /// The part of this request in a limit of all requests together.
+    /// This request's part of it, if the limit is one of all requests together.
     used: Option<u64>,
     /// The origin of a limit of all requests together.
     origin: Cow<'static, str>,

@@ -256,8 +256,7 @@ impl Facts<'_> {
     }
 
     fn used_up(&self, cpu_seconds: u64) -> bool {
-        let used = |usage: Usage| usage.user + usage.system;
-        self.usage.is_some_and(|usage| used(usage) >= Duration::from_secs(cpu_seconds))
+        self.usage.is_some_and(|usage| usage.cpu() >= Duration::from_secs(cpu_seconds))
     }
 
     /// Messages of programs are weak evidence.

@@ -182,7 +182,7 @@ impl KeptArchives {
             return Way::Worker;
         }
         let Ok(permit) = Arc::clone(&self.0.makers).try_acquire_owned() else { return Way::Worker };
-        Way::Keep(MakerTurn { shelf: self.clone(), checksum, permit })
+        Way::Keep(MakerTurn { shelf: self.clone(), checksum, _permit: permit })
     }
 
     /// Drops archives that nobody has used for a while, or that waiting requests leave

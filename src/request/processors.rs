@@ -1,6 +1,6 @@
 //! Variables that tell runtimes how many processors the container has.
 //!
-//! A runtime that cannot read the container's control group counts the processors
+//! A runtime that cannot read the container's cgroup counts the processors
 //! of the node, and starts a thread for each.
 
 use bytes::Bytes;

@@ -62,7 +62,7 @@ pub struct Progress {
     pub usage: Vec<Usage>,
     /// The further usage of a command that did not end by itself, told when nothing is left of
     /// the request.
-    pub unheard: Option<oneshot::Receiver<Usage>>,
+    pub late_usage: Option<oneshot::Receiver<Usage>>,
     /// Most memory in bytes that its commands used at a time, as far as it was
     /// measured.
     pub peak_memory: u64,

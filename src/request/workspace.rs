@@ -158,7 +158,7 @@ impl Workspace {
         self.begin(phase, context).await?;
         let Checkout { lease, defaults, repository, .. } = &mut self.checkout;
         let clock = CommandClock::start(defaults.timeout, context);
-        context.progress.unheard = Some(lease.listen());
+        context.progress.late_usage = Some(lease.late_usage());
         let output = lease.run(ordered, clock.instant).await;
         let (bounds, unpacked) = (lease.bounds(), context.progress.unpacked.as_ref());
         let not_run = |error| {
@@ -269,7 +269,7 @@ impl Workspace {
         }
         progress.usage.extend(output.usage);
         if output.termination.is_own() {
-            progress.unheard = None;
+            progress.late_usage = None;
         }
         progress.network.clone_from(&bounds.network);
         let sandbox = (&*defaults.reach, bounds, &plugin.limits);

@@ -4,12 +4,11 @@ use std::{fs, path::PathBuf};
 
 use cmp_sandbox::Tier;
 
-use super::{NotServing, parts::Parts};
+use super::{NotServing, parts::Parts, shutdown::LastTask};
 use crate::{
     bundle::{Directory, Keeper, Keeping},
     config::Serve,
     evidence::DIRECTORY,
-    shutdown::LastTask,
 };
 
 /// Creates the directory, if failed requests are to be kept and not every plugin could
@@ -17,7 +16,7 @@ use crate::{
 pub(super) fn open(config: &Serve, tier: Tier) -> Result<Option<Directory>, NotServing> {
     match config.keep_failed as usize {
         0 => Ok(None),
-        _ if tier == Tier::None => Err(NotServing::Exposed),
+        _ if tier == Tier::None => Err(NotServing::KeepFailedUnisolated),
         most => Ok(Some(Directory::create(path(config), most, config.run_as_uid)?)),
     }
 }
@@ -34,7 +33,7 @@ pub(super) fn keeper(config: &Serve, directory: Option<Directory>) -> (Keeper, O
     (keeper, Some(keeping))
 }
 
-/// Writes failed requests until [`Shutdown`](crate::shutdown::Shutdown) ends the returned task.
+/// Writes failed requests until [`Shutdown`](super::shutdown::Shutdown) ends the returned task.
 pub(super) fn keep(keeping: Option<Keeping>, parts: &Parts) -> LastTask {
     let last = LastTask::default();
     let drained = last.stop.clone();

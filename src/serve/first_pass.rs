@@ -29,7 +29,7 @@ pub(super) async fn report_ready(state: watch::Sender<State>, sockets: PathBuf, 
     }
 }
 
-/// Returns an error if the first pass could serve no plugin, and else never.
+/// Returns an error if the first pass could serve no plugin; otherwise it never returns.
 pub(super) async fn unserved(mut states: watch::Receiver<State>) -> NotServing {
     let first = states.wait_for(|state| state.tried.is_some()).await;
     let failed = first.ok().filter(|now| now.served.is_empty()).map(|now| now.failed.clone());

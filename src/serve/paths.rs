@@ -5,14 +5,16 @@ use std::{path::PathBuf, sync::Arc};
 use cmp_sandbox::{Abilities, CACHES, WORKSPACES};
 use tracing::warn;
 
-use super::{Handles, NotServing};
+use super::{
+    Handles, NotServing,
+    upkeep::{Directories, Upkeep},
+};
 use crate::{
     access::is_missing,
     config::Serve,
     loader::{Places, static_mounts},
     metrics::Metrics,
     request::Reach,
-    upkeep::{Directories, Upkeep},
     volume::{FileThread, WorkVolume},
 };
 
@@ -41,7 +43,7 @@ pub(super) async fn refuse_exposing_paths(
     files: &FileThread,
 ) -> Result<(), NotServing> {
     let exposing = files.run(move || reach.exposing(&read)).await.ok().flatten();
-    exposing.map_or(Ok(()), |path| Err(NotServing::Exposing(path)))
+    exposing.map_or(Ok(()), |path| Err(NotServing::ExposingReadPath(path)))
 }
 
 /// Warns of paths of `--read` that do not exist, and of the first one that does not

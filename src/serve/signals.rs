@@ -9,7 +9,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use crate::{loader::Prompt, shutdown::StopSignals};
+use super::shutdown::StopSignals;
+use crate::loader::Prompt;
 
 /// The signals that the server obeys.
 #[derive(Debug)]
@@ -20,8 +21,7 @@ pub(super) struct Signals {
     pub(super) reload: ReloadSignal,
     /// SIGUSR1 and SIGUSR2, which write a profile in argocd-cmp-server. Here they only do
     /// not end the server.
-    #[expect(dead_code, reason = "held, not used")]
-    without_effect: [Signal; 2],
+    _without_effect: [Signal; 2],
 }
 
 /// SIGHUP.
@@ -38,7 +38,7 @@ impl Signals {
         let reload = ReloadSignal(signal(SignalKind::hangup())?);
         let without_effect =
             [signal(SignalKind::user_defined1())?, signal(SignalKind::user_defined2())?];
-        Ok(Self { stop: StopSignals::new()?, reload, without_effect })
+        Ok(Self { stop: StopSignals::new()?, reload, _without_effect: without_effect })
     }
 }
 

@@ -85,7 +85,7 @@ func podPrograms(t *testing.T) pod.Programs {
 	needsProgram(t, "runc", "runc")
 	programs := pod.Programs{Supervisor: needsOurs(t).Binary, Busybox: needsProgram(t, "busybox", "busybox-static")}
 	if !pod.HasLimits() {
-		t.Log("skipped: containers without limits, because the control groups of this machine cannot be changed")
+		t.Log("skipped: containers without limits, because the cgroups of this machine cannot be changed")
 	}
 	for _, name := range podTools {
 		tool, err := exec.LookPath(name)

@@ -1,4 +1,4 @@
-//! The control groups of a container.
+//! The cgroups of a container.
 
 use std::{
     fs,

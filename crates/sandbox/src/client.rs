@@ -10,6 +10,7 @@ mod excerpt;
 mod handle;
 mod health;
 mod heartbeat;
+mod late_usage;
 mod lease;
 mod limit_watch;
 mod link;
@@ -23,7 +24,6 @@ mod socket;
 mod start;
 mod stderr;
 mod trial;
-mod unheard;
 mod unpack;
 
 pub use self::{

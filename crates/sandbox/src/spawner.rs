@@ -144,7 +144,7 @@ fn know_processor() {
 /// read from a descriptor.
 fn detach() -> io::Result<SigSet> {
     fork::default_actions();
-    // Workers unpack archives, also before their commands have a limit of their own.
+    // Workers unpack archives, even before their commands have a limit of their own.
     fork::ignore_large_files();
     umask(Mode::S_IWGRP | Mode::S_IWOTH);
     // A new session: ^C in a terminal reaches only the supervisor, which then

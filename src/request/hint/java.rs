@@ -16,7 +16,7 @@ impl Facts<'_> {
         };
         self.text.lines().any(is_full).then(|| {
             // JAVA_TOOL_OPTIONS has the memory limit already.
-            let heap = "the heap of Java is full, by default with a quarter of the memory: start it as \
+            let heap = "the Java heap is full: by default it gets a quarter of the memory: start it as \
                         `java -XX:MaxRAMPercentage=75`, or add that to JDK_JAVA_OPTIONS";
             let limit = self.limit(KernelLimit::Memory);
             limit.map_or(heap.to_owned(), |limit| format!("{heap}; {limit}"))

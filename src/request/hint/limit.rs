@@ -181,7 +181,7 @@ impl Facts<'_> {
 
     /// A silent program that did nothing for long may wait for memory.
     pub(super) fn by_wait(&self) -> Option<String> {
-        let used = self.usage.map_or(Duration::ZERO, |usage| usage.user + usage.system);
+        let used = self.usage.map_or(Duration::ZERO, |usage| usage.cpu());
         let is_idle = self.text.trim().is_empty() && used < IDLE;
         let is_stopped = self.end == Termination::Deadline && self.times.ran >= LONG;
         let is_small = self.bounds.memory.is_some_and(|memory| memory < WAITING);

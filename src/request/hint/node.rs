@@ -21,7 +21,7 @@ const HEAP: (u64, u64) = (3, 4);
 /// The remedy for a heap that reached its own limit.
 pub(super) fn heap(text: &str) -> Option<String> {
     OWN_LIMIT.iter().any(|words| text.contains(words)).then(|| {
-        "the heap of Node.js reached its own limit, not that of the request: set \
+        "the Node.js heap reached its own limit, not that of the request: set \
          NODE_OPTIONS=--max-old-space-size=MIB in the command, below spec.limits.memory"
             .to_owned()
     })

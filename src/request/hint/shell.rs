@@ -43,7 +43,7 @@ pub(super) fn misunderstanding(name: &str) -> Option<&'static str> {
         return Some(FOR_BASH);
     }
     let is_return = name.chars().all(char::is_control) || name == "\\r";
-    is_return.then_some("the script has line ends of Windows: save it with those of Unix (LF)")
+    is_return.then_some("the script has Windows line endings: save it with Unix ones (LF)")
 }
 
 /// The name in a shell's message, such as `sh: 1: helm: Permission denied`.

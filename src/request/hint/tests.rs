@@ -306,7 +306,7 @@ fn a_full_heap_of_java_names_its_own_limit_first() {
     let own = "-XX:MaxRAMPercentage=75`, or add that to JDK_JAVA_OPTIONS; each of its processes";
     assert!(text.contains(own) && text.ends_with("spec.limits.memory]"), "{text}");
     let remote = "500: java.lang.OutOfMemoryError: Java heap space";
-    assert!(!hint("{memory: 1}", Termination::Exit(1), remote).contains("heap of Java"));
+    assert!(!hint("{memory: 1}", Termination::Exit(1), remote).contains("Java heap is full"));
 }
 
 #[test]

@@ -4,9 +4,9 @@ use super::denial::{SHM_OPEN, unwrapped};
 
 const AGENT: &str = "gpg's agent needs Unix sockets, which requests do not have in the tier landlock, \
                      nor in uid if the plugin reads a Secret of mode 0440: use --isolation namespaces, \
-                     or uid with defaultMode: 0444, or for sops a key of age";
+                     or uid with defaultMode: 0444, or, for sops, an age key";
 
-const SEMAPHORE: &str = "multiprocessing of Python needs /dev/shm, which only --isolation namespaces \
+const SEMAPHORE: &str = "Python's multiprocessing needs /dev/shm, which only --isolation namespaces \
                          has: use it, or threads";
 
 const SHARED_MEMORY: &str = "shared memory (shm_open) needs /dev/shm, which only --isolation \

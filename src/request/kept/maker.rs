@@ -20,8 +20,8 @@ const STEP: u64 = 1 << 20;
 pub(in crate::request) struct MakerTurn {
     pub(super) shelf: KeptArchives,
     pub(super) checksum: Checksum,
-    #[expect(dead_code, reason = "kept until the end")]
-    pub(super) permit: OwnedSemaphorePermit,
+    /// Held until the archive is kept.
+    pub(super) _permit: OwnedSemaphorePermit,
 }
 
 /// Decompresses an archive to keep it.

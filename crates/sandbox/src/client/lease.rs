@@ -9,9 +9,9 @@ use super::{
     bounds::Bounds,
     consumption::RequestUsage,
     handle::{End, Endpoints, SpawnerGone, Unconfined, WorkerHandle},
+    late_usage::LateUsage,
     limit_watch::LimitWatch,
     output::Usage,
-    unheard::Unheard,
 };
 use crate::wire::{
     message::{Grants, JobKind, Leased, ReleaseOrder},
@@ -59,7 +59,7 @@ pub(super) enum Outgoing {
         order: ReleaseOrder,
         /// Its processes may read it until they are gone.
         repository: Option<SharedRepository>,
-        unheard: Unheard,
+        late_usage: LateUsage,
     },
 }
 
@@ -68,7 +68,7 @@ pub(super) enum Outgoing {
 pub(super) struct LeaseRequest {
     pub(super) answer: oneshot::Sender<Result<Lease, NoLease>>,
     pub(super) place: OwnedSemaphorePermit,
-    /// The first worker may read it, also if nobody waits for the lease any more.
+    /// The first worker may read it, even if nobody waits for the lease any more.
     pub(super) repository: Option<SharedRepository>,
 }
 
@@ -102,7 +102,7 @@ pub struct Lease {
     /// Reports the usage of the request, and that it exceeded a limit.
     limit_watch: LimitWatch,
     /// Usage of a command for whose end nobody waits.
-    unheard: Unheard,
+    late_usage: LateUsage,
     /// Place in the semaphore; dropping it admits the next request.
     _place: OwnedSemaphorePermit,
 }
@@ -148,7 +148,7 @@ impl Lease {
             worker,
             is_unfilled: false,
             limit_watch,
-            unheard: Unheard::default(),
+            late_usage: LateUsage::default(),
             _place: place,
         })
     }
@@ -211,19 +211,19 @@ impl Lease {
 
     /// The usage of the next command, told when the lease has been released; never if
     /// [`Output::usage`](super::output::Output::usage) is known.
-    pub fn listen(&mut self) -> oneshot::Receiver<Usage> {
-        self.unheard.listen()
+    pub fn late_usage(&mut self) -> oneshot::Receiver<Usage> {
+        self.late_usage.receiver()
     }
 
     /// Marks a command as one whose end nobody awaits. `before` is the usage of its process
     /// before it.
-    pub(super) fn leave(&mut self, end: End, before: RawUsage) {
-        self.unheard.left(end, before);
+    pub(super) fn abandon_command(&mut self, end: End, before: RawUsage) {
+        self.late_usage.abandon(end, before);
     }
 
     /// Keeps the usage of a command that has ended.
-    pub(super) fn hear(&mut self, usage: Usage) {
-        self.unheard.heard(usage);
+    pub(super) fn record_usage(&mut self, usage: Usage) {
+        self.late_usage.record(usage);
     }
 
     /// Access and limits of all commands.
@@ -299,8 +299,9 @@ impl Drop for Lease {
         let grace_ms = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);
         if let Some(last) = self.last.take() {
             let order = ReleaseOrder { lease: self.id, grace_ms, is_cut_off: self.is_cut_off };
-            let (repository, unheard) = (self.repository.take(), mem::take(&mut self.unheard));
-            last.send(Outgoing::Release { order, repository, unheard });
+            let (repository, late_usage) =
+                (self.repository.take(), mem::take(&mut self.late_usage));
+            last.send(Outgoing::Release { order, repository, late_usage });
         }
     }
 }

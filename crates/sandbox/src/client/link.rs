@@ -17,11 +17,11 @@ use super::{
     handle::{SpawnerGone, Unconfined, WorkerHandle},
     health::Health,
     heartbeat,
+    late_usage::LateUsage,
     lease::{Lease, LeaseRequest, NoLease, Outgoing, SharedRepository},
     limit_watch::LimitWatch,
     socket::Socket,
     start::Spawner,
-    unheard::Unheard,
 };
 use crate::wire::{
     channel,
@@ -68,7 +68,7 @@ struct Pending {
     /// Repositories that leases read which are being released.
     repositories: HashMap<u64, SharedRepository>,
     /// Commands of leases that are being released.
-    unheard: HashMap<u64, Unheard>,
+    late_usages: HashMap<u64, LateUsage>,
 }
 
 impl Link {
@@ -247,8 +247,8 @@ impl Driver {
             Outgoing::LimitTotal(limits) => (OrderKind::LimitTotal(limits), Vec::new()),
             Outgoing::Watch { lease } => (OrderKind::Watch(lease), Vec::new()),
             Outgoing::Stop { lease } => (OrderKind::Stop(lease), Vec::new()),
-            Outgoing::Release { order, repository, unheard } => {
-                waiting.unheard.insert(order.lease, unheard);
+            Outgoing::Release { order, repository, late_usage } => {
+                waiting.late_usages.insert(order.lease, late_usage);
                 waiting.repositories.extend(repository.map(|files| (order.lease, files)));
                 (OrderKind::Release(order), Vec::new())
             }
@@ -323,12 +323,12 @@ impl Driver {
         let mut waiting = self.waiting();
         waiting.limits.remove(&lease);
         let repository = waiting.repositories.remove(&lease);
-        let unheard = waiting.unheard.remove(&lease);
+        let late_usage = waiting.late_usages.remove(&lease);
         drop(waiting);
         // Perhaps its last user, so that its own lease ends.
         drop(repository);
-        if let Some(unheard) = unheard {
-            unheard.tell(self.consumption.borrow().of(lease).unwrap_or_default());
+        if let Some(late_usage) = late_usage {
+            late_usage.report(self.consumption.borrow().of(lease).unwrap_or_default());
         }
         self.consumption.send_if_modified(|all| all.remove(lease));
         if self.health.send_if_modified(|health| health.heal(lease)) {

@@ -66,7 +66,7 @@ pub enum Termination {
         /// The limit in bytes, files or processes; `None` if it could not be
         /// measured. For a limit of all requests together, this is their limit.
         limit: Option<u64>,
-        /// The part of this request in a limit of all requests together.
+        /// This request's part of it, if the limit is one of all requests together.
         used: Option<u64>,
     },
 }
@@ -96,4 +96,12 @@ pub struct Usage {
     pub system: Duration,
     /// Largest resident set of one process in bytes.
     pub max_rss: u64,
+}
+
+impl Usage {
+    /// CPU time in both modes.
+    #[must_use]
+    pub fn cpu(&self) -> Duration {
+        self.user + self.system
+    }
 }

@@ -267,7 +267,7 @@ impl Followed<'_> {
     /// and a shell that is killed has not waited for them.
     fn heard(&mut self, output: &Output) {
         let Some(usage) = output.usage else { return };
-        self.lease.hear(usage);
+        self.lease.record_usage(usage);
         if output.termination.is_own() {
             self.before = None;
         }
@@ -277,7 +277,7 @@ impl Followed<'_> {
 impl Drop for Followed<'_> {
     fn drop(&mut self) {
         if let Some(before) = self.before {
-            self.lease.leave(self.worker.take_end(), before);
+            self.lease.abandon_command(self.worker.take_end(), before);
         }
     }
 }

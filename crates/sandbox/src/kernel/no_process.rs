@@ -5,7 +5,7 @@ use std::{fs, io};
 use nix::errno::Errno;
 
 /// Files with the limit and the number of processes of the container, for
-/// version 2 and 1 of control groups.
+/// version 2 and 1 of cgroups.
 const LIMITS: [(&str, &str); 2] = [
     ("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids.current"),
     ("/sys/fs/cgroup/pids/pids.max", "/sys/fs/cgroup/pids/pids.current"),

@@ -343,7 +343,7 @@ fn open(path: &Path) -> io::Result<OwnedFd> {
     options.map(OwnedFd::from)
 }
 
-/// Paths about the machine outside `/proc` in which nothing but control groups is mounted.
+/// Paths about the machine outside `/proc` in which nothing but cgroups is mounted.
 fn unmasked(table: &[Mount]) -> Vec<PathBuf> {
     let hides = |mount: &Mount, path: &Path| {
         let is_below = mount.point.starts_with(path) && mount.point != path;

@@ -56,7 +56,7 @@ pub(super) struct ContainerMemory {
 }
 
 impl ContainerMemory {
-    /// Finds the files of this process's own control group.
+    /// Finds the files of this process's own cgroup.
     pub(super) fn find() -> Option<Self> {
         let path = USAGE.iter().find_map(|name| cmp_procfs::own_cgroup_file(name).ok()?)?;
         let table = path.with_file_name("memory.stat");

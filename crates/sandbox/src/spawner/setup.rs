@@ -196,7 +196,7 @@ fn build(
     let paths = path_rules(setup, [root.path.clone(), caches.path.clone(), frame.clone()]);
     let is_restricted = tier != Tier::None && landlock > 0;
     let mut skeleton = home_contents(setup);
-    // Roots have its paths, also without Landlock.
+    // Roots have its paths, even without Landlock.
     let is_needed = is_restricted || has_roots;
     let policy = is_needed.then(|| policy(setup, &paths, &skeleton)).transpose()?;
     skeleton.add_mounts(policy.iter().flat_map(Policy::readable_mounts));

@@ -47,15 +47,14 @@ pub(super) enum SlotState {
     Releasing { lease: LeaseRecord, release: Release, wake: Option<Instant> },
 }
 
-/// Possible traces of a lease.
+/// Leftovers that a lease may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Traces {
+pub(super) enum Remains {
     /// No worker was started.
     Nothing,
-    /// Files; all processes were killed.
-    Swept,
-    /// Processes and files.
-    Processes,
+    /// All processes were killed.
+    Files,
+    ProcessesAndFiles,
 }
 
 /// Data of one lease.
@@ -67,7 +66,7 @@ pub(super) struct LeaseRecord {
     /// Name of the workspace: 128 random bits, which nobody can guess.
     pub(super) workspace: String,
     pub(super) workers: BTreeMap<Pid, u64>,
-    pub(super) traces: Traces,
+    pub(super) remains: Remains,
     /// A process of the reserve is promised to this lease.
     pub(super) has_promise: bool,
     /// The process that ends the lease waits for the last worker.
@@ -275,7 +274,7 @@ impl Slots {
         let slot = self.all.get_mut(index)?;
         match std::mem::replace(&mut slot.state, SlotState::Free { since: None }) {
             SlotState::Leased(lease) => {
-                let (release, step) = Release::begin(now, grace, lease.traces != Traces::Nothing);
+                let (release, step) = Release::begin(now, grace, lease.remains != Remains::Nothing);
                 slot.state = SlotState::Releasing { lease, release, wake: None };
                 Some(step)
             }
@@ -309,7 +308,7 @@ impl Slots {
             owner: String::new(),
             workspace: format!("{:032x}", rand::rng().random::<u128>()),
             workers: BTreeMap::new(),
-            traces: Traces::Nothing,
+            remains: Remains::Nothing,
             has_promise: false,
             awaits_workers: false,
             shared: None,
@@ -357,7 +356,7 @@ mod tests {
     fn lease_to(slots: &mut Slots, owner: &str, now: Instant) -> Option<usize> {
         let (_, index) = slots.lease(now)?;
         let lease = slots.lease_mut(index).unwrap();
-        (lease.owner, lease.traces) = (owner.to_owned(), Traces::Processes);
+        (lease.owner, lease.remains) = (owner.to_owned(), Remains::ProcessesAndFiles);
         Some(index)
     }
 

@@ -39,7 +39,7 @@ mod tests {
         let path = directory.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();
         if setsockopt(&listener, Descriptors, &true) == Err(Errno::ENOPROTOOPT) {
-            // Also if all tests are wanted: most kernels are older.
+            // Even if all tests are wanted: most kernels are older.
             return println!("skipped: needs Linux 6.16");
         }
         refuse_descriptors(&listener);

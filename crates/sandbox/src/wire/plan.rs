@@ -178,7 +178,7 @@ pub(crate) struct RunTask {
     /// Deny changes of the repository.
     #[prost(bool, tag = "8")]
     pub(crate) is_read_only: bool,
-    /// Run it also if a path to read was replaced meanwhile.
+    /// Run it even if a path to read was replaced meanwhile.
     #[prost(bool, tag = "9")]
     pub(crate) insists: bool,
     /// Fill HOME before: the worker that unpacked the archive could not read all of it.

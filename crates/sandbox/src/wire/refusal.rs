@@ -19,7 +19,7 @@ const MAX_CACHES: usize = 32;
 /// Longest path of a refusal in bytes.
 pub(crate) const MAX_PATH: usize = 1024;
 
-/// Longest news in bytes. A worker sends no longer ones, also if its path has bytes that
+/// Longest news in bytes. A worker sends no longer ones, even if its path has bytes that
 /// are not UTF-8, which take three times as many.
 const MAX_NEWS: usize = 16 << 10;
 

@@ -11,7 +11,7 @@ import (
 	core "k8s.io/api/core/v1"
 )
 
-// groups is the mount point of control groups.
+// groups is the mount point of cgroups.
 const groups = "/sys/fs/cgroup"
 
 // controllers are those that the limits of a container need.

@@ -253,7 +253,10 @@ async fn nothing_of_a_released_request_is_kept() {
 async fn an_order_that_ends_a_request_is_never_given_up() {
     let (driver, _orders, _spawner) = driver();
     let order = ReleaseOrder { lease: 7, ..ReleaseOrder::default() };
-    let (number, _, _) =
-        driver.enter(Outgoing::Release { order, repository: None, unheard: Unheard::default() });
+    let (number, _, _) = driver.enter(Outgoing::Release {
+        order,
+        repository: None,
+        late_usage: LateUsage::default(),
+    });
     assert!(!driver.give_up(number, &Errno::ENOBUFS.into()));
 }

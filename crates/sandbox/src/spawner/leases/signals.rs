@@ -15,7 +15,7 @@ use super::{ChildRole, Leases};
 use crate::{
     spawner::{
         duty::Duty,
-        slot::{PendingWorker, Traces},
+        slot::{PendingWorker, Remains},
     },
     wire::tier::Tier,
     worker,
@@ -107,7 +107,7 @@ impl Leases {
     /// Handles the end of a sweep.
     pub(super) fn swept(&mut self, slot: usize) {
         if let Some(lease) = self.slots.lease_mut(slot) {
-            lease.traces = Traces::Swept;
+            lease.remains = Remains::Files;
         }
         self.start_waiting(slot);
     }

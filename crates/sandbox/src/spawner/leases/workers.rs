@@ -13,7 +13,7 @@ use crate::{
         employment::Employment,
         root::NoWorkspaceRoot,
         setup::Prepared,
-        slot::{LeaseRecord, PendingWorker, Traces},
+        slot::{LeaseRecord, PendingWorker, Remains},
         uid_pool::UidPool,
     },
     wire::{
@@ -140,7 +140,7 @@ impl Leases {
             standby.map_or_else(|| self.fork.fork_at(birth, || work(channels)), Ok)
         };
         let pid = forked.map_err(not_forked)?;
-        lease.traces = Traces::Processes;
+        lease.remains = Remains::ProcessesAndFiles;
         lease.workers.insert(pid, job);
         lease.priority.raised();
         lease.limits = grants.limits;
@@ -162,7 +162,7 @@ impl Leases {
     pub(super) fn start_waiting(&mut self, index: usize) {
         let lease = self.slots.lease_mut(index);
         let is_swept = |lease: &&mut LeaseRecord| {
-            lease.traces != Traces::Processes && lease.workers.is_empty()
+            lease.remains != Remains::ProcessesAndFiles && lease.workers.is_empty()
         };
         if let Some(worker) = lease.filter(is_swept).and_then(|lease| lease.pending.take()) {
             self.fork_worker(index, worker);

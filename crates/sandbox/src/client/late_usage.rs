@@ -7,44 +7,44 @@ use tokio::sync::oneshot;
 use super::{consumption::RequestUsage, handle::End, output::Usage};
 use crate::wire::plan::RawUsage;
 
-/// Tells the usage of a command whose end nobody awaited, when nothing of its request is
-/// left. Dropped without a message if there is no such command.
+/// Reports the usage of a command for whose end nobody waited, when nothing of its request
+/// is left. Dropped without a message if there is no such command.
 #[derive(Debug, Default)]
-pub(super) struct Unheard {
+pub(super) struct LateUsage {
     listener: Option<oneshot::Sender<Usage>>,
     /// The end of the command's worker, and the usage of its process before the command.
     command: Option<(End, RawUsage)>,
     /// CPU time of earlier commands of the request.
-    heard: Duration,
+    recorded: Duration,
 }
 
-impl Unheard {
-    /// Listens to the usage of the next command.
-    pub(super) fn listen(&mut self) -> oneshot::Receiver<Usage> {
+impl LateUsage {
+    /// The usage of the next command, once it is reported.
+    pub(super) fn receiver(&mut self) -> oneshot::Receiver<Usage> {
         let (listener, told) = oneshot::channel();
         self.listener = Some(listener);
         told
     }
 
-    /// The request knows the usage of a command.
-    pub(super) fn heard(&mut self, usage: Usage) {
-        self.heard += usage.user + usage.system;
+    /// Counts a command whose usage the request knows.
+    pub(super) fn record(&mut self, usage: Usage) {
+        self.recorded += usage.cpu();
     }
 
     /// The request does not wait for the end of a command.
-    pub(super) fn left(&mut self, end: End, before: RawUsage) {
+    pub(super) fn abandon(&mut self, end: End, before: RawUsage) {
         self.command = Some((end, before));
     }
 
-    /// Tells the usage. A shell that is killed has not waited for its children, so their
+    /// Reports the usage. A shell that is killed has not waited for its children, so their
     /// time is only in what was measured; in which mode they spent it is not known.
-    pub(super) fn tell(self, measured: RequestUsage) {
+    pub(super) fn report(self, measured: RequestUsage) {
         let (Some(listener), Some((mut end, before))) = (self.listener, self.command) else {
             return;
         };
         let ended = end.try_recv().ok().and_then(Result::ok);
         let mut usage = Usage::since(before, ended.map_or(before, |ended| ended.used));
-        let known = self.heard + usage.user + usage.system;
+        let known = self.recorded + usage.cpu();
         usage.user += measured.cpu.saturating_sub(known);
         usage.max_rss = usage.max_rss.max(measured.peak_memory);
         // The supervisor may be about to end.
@@ -66,14 +66,14 @@ mod tests {
     /// The usage of a command that a request has left after one of a second.
     fn told(end: Option<RawUsage>, measured: RequestUsage) -> Usage {
         let (ended, end_of_worker) = oneshot::channel();
-        let mut unheard = Unheard::default();
-        let mut told = unheard.listen();
-        unheard.heard(Usage { user: SECOND, system: Duration::ZERO, max_rss: 0 });
-        unheard.left(end_of_worker, used(1));
+        let mut late = LateUsage::default();
+        let mut told = late.receiver();
+        late.record(Usage { user: SECOND, system: Duration::ZERO, max_rss: 0 });
+        late.abandon(end_of_worker, used(1));
         if let Some(used) = end {
             ended.send(Ok(Exited { status: 9, used })).unwrap();
         }
-        unheard.tell(measured);
+        late.report(measured);
         told.try_recv().unwrap()
     }
 
@@ -91,9 +91,9 @@ mod tests {
 
     #[test]
     fn nothing_is_told_of_a_request_that_has_heard_of_all_commands() {
-        let mut unheard = Unheard::default();
-        let mut told = unheard.listen();
-        unheard.tell(RequestUsage { cpu: SECOND, ..RequestUsage::default() });
+        let mut late = LateUsage::default();
+        let mut told = late.receiver();
+        late.report(RequestUsage { cpu: SECOND, ..RequestUsage::default() });
         assert!(told.try_recv().is_err());
     }
 }

@@ -32,17 +32,17 @@ const MODE: u32 = 0o711;
 
 /// The directories of a supervisor.
 #[derive(Clone, Debug)]
-pub(crate) struct Directories {
+pub(super) struct Directories {
     /// Definitions.
-    pub(crate) plugins: PathBuf,
+    pub(super) plugins: PathBuf,
     /// The work directory and the directories in it.
-    pub(crate) work: Vec<PathBuf>,
+    pub(super) work: Vec<PathBuf>,
 }
 
 impl Directories {
     /// Gives access back to directories that lost it. Missing ones are left to
     /// those who need them.
-    pub(crate) fn restore(&self) {
+    pub(super) fn restore(&self) {
         for directory in self.work.iter().chain([&self.plugins]) {
             if let Ok(true) = restore(directory, MODE) {
                 warn!(path = %directory.display(), "restored access to a directory that another process had closed");
@@ -53,19 +53,19 @@ impl Directories {
 
 /// The parts that upkeep looks after.
 #[derive(Debug)]
-pub(crate) struct Upkeep {
-    pub(crate) directories: Directories,
+pub(super) struct Upkeep {
+    pub(super) directories: Directories,
     /// Directory of workspaces.
-    pub(crate) workspaces: PathBuf,
-    pub(crate) volume: WorkVolume,
-    pub(crate) link: Link,
-    pub(crate) states: Sender<State>,
-    pub(crate) metrics: Metrics,
+    pub(super) workspaces: PathBuf,
+    pub(super) volume: WorkVolume,
+    pub(super) link: Link,
+    pub(super) states: Sender<State>,
+    pub(super) metrics: Metrics,
 }
 
 impl Upkeep {
     /// Checks at intervals until the runtime ends.
-    pub(crate) async fn run(self) {
+    pub(super) async fn run(self) {
         let mut ticks = interval(INTERVAL);
         let (files, mut is_silent) = (FileThread::new(), false);
         loop {

@@ -31,30 +31,30 @@ const LAST_BUNDLES: Duration = Duration::from_secs(2);
 
 /// The parts to stop.
 #[derive(Debug)]
-pub(crate) struct Shutdown {
+pub(super) struct Shutdown {
     /// Its `stopping` tells Kubernetes to send no more requests.
-    pub state: watch::Sender<State>,
+    pub(super) state: watch::Sender<State>,
     /// Stops the loader, and the supervisor with every listener.
-    pub stop: CancellationToken,
+    pub(super) stop: CancellationToken,
     /// Running calls.
-    pub calls: TaskTracker,
+    pub(super) calls: TaskTracker,
     /// Answers that are not sent yet.
-    pub answers: TaskTracker,
+    pub(super) answers: TaskTracker,
     /// Open connections.
-    pub connections: TaskTracker,
+    pub(super) connections: TaskTracker,
     /// Cuts off running calls.
-    pub cut_off: CancellationToken,
+    pub(super) cut_off: CancellationToken,
     /// Writes the bundles of failed requests.
-    pub bundles: LastTask,
+    pub(super) bundles: LastTask,
 }
 
 /// A task that is needed until all requests have ended.
 #[derive(Debug, Default)]
-pub(crate) struct LastTask {
+pub(super) struct LastTask {
     /// Tells the task that no further request runs.
-    pub stop: CancellationToken,
+    pub(super) stop: CancellationToken,
     /// Owns the task.
-    pub tasks: TaskTracker,
+    pub(super) tasks: TaskTracker,
 }
 
 impl LastTask {
@@ -71,7 +71,7 @@ impl LastTask {
 impl Shutdown {
     /// Waits for a signal, then stops in order. Running requests get `grace`; a
     /// second signal ends it at once.
-    pub(crate) async fn on_signal(self, mut signals: StopSignals, grace: Duration) {
+    pub(super) async fn on_signal(self, mut signals: StopSignals, grace: Duration) {
         signals.wait().await;
         info!(grace = ?grace, "stopping");
         // 1. Kubernetes sends no more requests.
@@ -127,7 +127,7 @@ impl Shutdown {
 /// The signals that stop the program, SIGTERM and SIGINT, from now on. Before, the
 /// kernel keeps them from a process with PID 1, which a container's first one has.
 #[derive(Debug)]
-pub(crate) struct StopSignals {
+pub(super) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
     /// Standard input of a private supervisor.
@@ -136,7 +136,7 @@ pub(crate) struct StopSignals {
 
 impl StopSignals {
     /// Begins to receive signals. Call this within the runtime.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -147,14 +147,14 @@ impl StopSignals {
     /// Counts the end of standard input as a signal: the command that started a private
     /// supervisor holds its other end. That command may be killed, and without `CAP_KILL`
     /// it may not signal a supervisor that has another UID.
-    pub(crate) fn follow_starter(&mut self) -> io::Result<()> {
+    pub(super) fn follow_starter(&mut self) -> io::Result<()> {
         let input = stdin().as_fd().try_clone_to_owned()?;
         self.starter = Some(pipe::Receiver::from_owned_fd(input)?);
         Ok(())
     }
 
     /// Waits for a signal while nothing is served yet.
-    pub(crate) async fn during_start(&mut self) {
+    pub(super) async fn during_start(&mut self) {
         self.wait().await;
         info!("stopping before anything is served");
     }
