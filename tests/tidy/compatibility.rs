@@ -74,7 +74,15 @@ const SHOWN: &[(&str, &[&str])] = &[
         "a pseudo-terminal",
         &["TestOursShowsCommandsOtherThingsAsDocumented", "ip_shm", "ip_sem", "ip_msg"],
     ),
-    ("new extended attributes and ACLs", &["fs_own_attributes", "k_lingering_socket"]),
+    (
+        "new extended attributes and ACLs",
+        &["fs_own_attributes", "k_lingering_socket", "k_hidden_memory"],
+    ),
+    ("choosing the processors", &["pr_processors"]),
+    (
+        "moving a directory out of a cache",
+        &["a_directory_of_another_request_cannot_be_moved_out_of_a_cache"],
+    ),
     ("flags and projects of files", &["tree_with_flags", "rs_hidden_space"]),
     ("a server that a command starts", &["nt_bind"]),
     ("no root and no Linux 6.12", &["the_landlock_tier_needs_landlock_signal_scopes"]),

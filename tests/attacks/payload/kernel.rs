@@ -12,6 +12,7 @@ use nix::{
     sched::CloneFlags,
     sys::{
         prctl,
+        socket::{AddressFamily, SockFlag, SockType, socket},
         wait::{WaitStatus, waitpid},
     },
     unistd::pipe,
@@ -19,7 +20,7 @@ use nix::{
 
 use crate::{
     outcome::{Outcome, any, apart, reaches, tried},
-    raw::{self, call, pointer},
+    raw::{self, call, pointer, pointer_mut},
     targets::Targets,
 };
 
@@ -181,6 +182,17 @@ pub(crate) fn hidden_memory(_: &Targets) -> Outcome {
         let arguments = [socket.into(), level.into(), option, pointer(&program), size];
         one(libc::SYS_setsockopt, &arguments)
     };
+    let stream = socket(AddressFamily::Inet, SockType::Stream, SockFlag::empty(), None);
+    let stream = stream.expect("a socket");
+    // struct tcp_zerocopy_receive: nothing of nowhere.
+    let (mut pages, mut size) = ([0_u64; 2], 16_u32);
+    let receive = [
+        stream.as_raw_fd().unsigned_abs().into(),
+        libc::IPPROTO_TCP.unsigned_abs().into(),
+        libc::TCP_ZEROCOPY_RECEIVE.unsigned_abs().into(),
+        pointer_mut(&mut pages),
+        pointer_mut(&mut size),
+    ];
     // A file of 4096 bytes, and a pipe for one of them.
     let name = pointer(c"file".to_bytes_with_nul());
     let file = call(libc::SYS_memfd_create, &[name, 0]).expect("a file").cast_unsigned();
@@ -191,6 +203,8 @@ pub(crate) fn hidden_memory(_: &Targets) -> Outcome {
         ("landlock", one(libc::SYS_landlock_create_ruleset, &[pointer(&ruleset), 8, 0])),
         ("filter", attach(libc::SO_ATTACH_FILTER)),
         ("reserve", attach(libc::SO_RESERVE_MEM)),
+        ("zerocopy", attach(libc::SO_ZEROCOPY)),
+        ("receive", one(libc::SYS_getsockopt, &receive)),
         ("listener", apart(listener)),
         ("splice", one(libc::SYS_splice, &[file, 0, write, 0, 1, 0])),
         ("sendfile", one(libc::SYS_sendfile, &[write, file, 0, 1])),

@@ -197,6 +197,12 @@ pub(crate) fn slow_down(targets: &Targets) -> Outcome {
     })
 }
 
+/// A crowd of processes that is kept on some processors would leave them.
+pub(crate) fn processors(_: &Targets) -> Outcome {
+    let all = [u64::MAX];
+    tried(call(libc::SYS_sched_setaffinity, &[0, 8, pointer(&all)]))
+}
+
 pub(crate) fn slow_down_user(targets: &Targets) -> Outcome {
     const USER: u64 = 2;
     // If all processes have one UID, this slows down the supervisor as well.
@@ -242,7 +248,7 @@ pub(crate) fn inherited_signals(_: &Targets) -> Outcome {
 }
 
 pub(crate) fn core(_: &Targets) -> Outcome {
-    tried(setrlimit(Resource::RLIMIT_CORE, 1, 1))
+    tried(setrlimit(Resource::RLIMIT_CORE, 2, 2))
 }
 
 pub(crate) fn raise_limits(_: &Targets) -> Outcome {

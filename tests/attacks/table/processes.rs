@@ -45,6 +45,7 @@ pub(super) const PROCESSES: &[Attack] = &[
     Attack::new("pr_stdin", processes::standard_input, Refused).seen(Brings(&["somebody's input"])),
     Attack::new("pr_signal_mask", processes::inherited_signals, Refused).seen(Brings(&["SIGUSR2"])),
     Attack::new("pr_core_dump", processes::core, Refused),
+    Attack::new("pr_processors", processes::processors, Refused),
     Attack::new("pr_raise_limits", processes::raise_limits, Refused).lacking(&[(
         "",
         Errno::EPERM,

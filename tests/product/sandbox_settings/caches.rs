@@ -70,6 +70,33 @@ fn sockets_cannot_be_made_in_a_cache_below_a_private_directory() {
     assert_eq!(made(&cache(&bench).join("s").display().to_string()), "no");
 }
 
+/// The process that ends a request could not remove what another UID has closed.
+#[test]
+fn a_directory_of_another_request_cannot_be_moved_out_of_a_cache() {
+    if !tiers().contains(&"uid") || !has_python() {
+        return;
+    }
+    let (bench, _server) = serve("uid");
+    say(&bench, "tried", "true");
+    let path = cache(&bench).display().to_string();
+    thread::scope(|scope| {
+        let made = format!(
+            "cd {path}; mkdir -m 2777 d; mkdir -m 0700 d/e; touch d/e/f; until test -e go; do sleep \
+             0.1; done"
+        );
+        let first = &bench;
+        scope.spawn(move || assert_eq!(say(first, "tried", &made), ""));
+        eventually("a file of the first request", || cache(&bench).join("d/e/f").exists());
+        let moves = format!(
+            "import os\ntry: os.rename('{path}/d', os.environ['HOME'] + '/d')\nexcept OSError as e: \
+             print(e.strerror)"
+        );
+        let what = format!("python3 -c \"{moves}\"; touch {path}/go");
+        assert_eq!(say(&bench, "tried", &what), "Invalid cross-device link");
+    });
+    all_ended(&bench);
+}
+
 fn cache(bench: &Bench) -> PathBuf {
     bench.path("work/_cmp_caches/tried/store")
 }

@@ -14,7 +14,7 @@ use self::{
     assemble::{Action, CallRule, Compare, Condition, assemble},
     calls::{DENIED, DENIED_HERE, GUARD, ROOT, SETXATTRAT},
     files::{ioctls, space},
-    sockets::{pairs, socket_programs, sockets_of, stream_pairs},
+    sockets::{pairs, received_pages, socket_options, sockets_of, stream_pairs},
 };
 use crate::wire::tier::Tier;
 
@@ -54,10 +54,15 @@ pub(crate) fn forbid_internet() -> Result<(), NotInstalled> {
     install(&no_internet())
 }
 
-/// Denies what workers need and commands must not have, because it takes memory of the kernel
-/// that no measurement sees: further rules of Landlock, and attributes of files, which on a
-/// volume in memory also take its inodes. ACLs are attributes too.
-pub(crate) fn forbid_hidden_memory() -> Result<(), NotInstalled> {
+/// Denies what workers or the spawner need and commands must not have, in addition to other
+/// filters.
+pub(crate) fn restrict_command() -> Result<(), NotInstalled> {
+    install(&program(hidden_memory().chain(scheduling()).collect()))
+}
+
+/// Memory of the kernel that no measurement sees: further rules of Landlock, and attributes of
+/// files, which on a volume in memory also take its inodes. ACLs are attributes too.
+fn hidden_memory() -> impl Iterator<Item = CallRule> {
     let calls = [
         libc::SYS_landlock_create_ruleset,
         libc::SYS_setxattr,
@@ -65,8 +70,25 @@ pub(crate) fn forbid_hidden_memory() -> Result<(), NotInstalled> {
         libc::SYS_fsetxattr,
         SETXATTRAT,
     ];
-    let unsupported = calls.map(|call| rule(call, &[], NOT_SUPPORTED)).into();
-    install(&program(unsupported))
+    calls.into_iter().map(|call| rule(call, &[], NOT_SUPPORTED))
+}
+
+/// A crowd would leave the processors on which it is kept. The other calls are allowed only for
+/// the calling process: in all tiers, others have its UID too, if only the one that is about to
+/// kill it.
+fn scheduling() -> impl Iterator<Item = CallRule> {
+    let stranger = |argument| (argument, Compare::HasAny(u32::MAX), EPERM);
+    let policies =
+        [libc::SYS_sched_setattr, libc::SYS_sched_setparam, libc::SYS_sched_setscheduler];
+    let policies = policies.map(|call| rule(call, &[stranger(0)], Action::Allow));
+    // Nor for a group or a UID.
+    let priorities =
+        [(libc::SYS_setpriority, PRIO_PROCESS), (libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS)];
+    let priorities = priorities.map(|(call, process)| {
+        rule(call, &[stranger(1), (0, Compare::Equals(process), Action::Allow)], EPERM)
+    });
+    let affinity = rule(libc::SYS_sched_setaffinity, &[], EPERM);
+    policies.into_iter().chain(priorities).chain([affinity])
 }
 
 /// Denies what empties a file without the right to write to it: Landlock has no right for that
@@ -163,9 +185,9 @@ impl Filter {
     }
 }
 
-/// All rules of a tier. There are more if tenants and the supervisor share a UID: against Unix
-/// sockets except socket pairs of streams, because file modes cannot protect plugins' sockets;
-/// changing the priority of other processes; and inotify, which would reveal names of other
+/// All rules of a tier, but for those of [`restrict_command`]. There are more if tenants and the
+/// supervisor share a UID: against Unix sockets except socket pairs of streams, because file
+/// modes cannot protect plugins' sockets, and inotify, which would reveal names of other
 /// workspaces.
 fn rules(tier: Tier) -> Vec<CallRule> {
     if tier == Tier::None {
@@ -204,6 +226,8 @@ fn rules(tier: Tier) -> Vec<CallRule> {
                 (0, Compare::Equals(SET_DUMPABLE), EPERM),
                 // A table of up to 1 GiB that no measurement sees. Kernels before 6.16 have none.
                 (0, Compare::Equals(FUTEX_HASH), INVALID),
+                // Processes with cookies of their own keep the other thread of a core idle.
+                (0, Compare::Equals(libc::PR_SCHED_CORE.unsigned_abs()), INVALID),
             ],
             Action::Allow,
         ),
@@ -219,39 +243,15 @@ fn rules(tier: Tier) -> Vec<CallRule> {
         // rules for signals cover them.
         rule(libc::SYS_prlimit64, &[(0, Compare::HasAny(u32::MAX), EPERM)], Action::Allow),
         sockets_of(tier),
-        socket_programs(),
+        socket_options(),
+        received_pages(),
     ]);
     if tier.has_own_uids() {
         rules.push(pairs());
     } else {
-        rules.extend(strangers());
+        rules.extend(no_watches().chain([stream_pairs()]));
     }
     rules
-}
-
-/// Calls that affect other processes of the same UID and that Landlock does not
-/// cover. They are allowed only for the calling process.
-fn strangers() -> impl Iterator<Item = CallRule> {
-    let own =
-        |call, argument| rule(call, &[(argument, Compare::HasAny(u32::MAX), EPERM)], Action::Allow);
-    let scheduling = [
-        libc::SYS_sched_setaffinity,
-        libc::SYS_sched_setattr,
-        libc::SYS_sched_setparam,
-        libc::SYS_sched_setscheduler,
-    ];
-    let scheduling = scheduling.map(|call| own(call, 0));
-    let others = |call, process: u32| {
-        let stranger = [(1, Compare::HasAny(u32::MAX), EPERM)];
-        let conditions = [stranger[0], (0, Compare::Equals(process), Action::Allow)];
-        rule(call, &conditions, EPERM)
-    };
-    // Allowed for the calling process only, not for a group or a UID.
-    let priorities = [
-        others(libc::SYS_setpriority, PRIO_PROCESS),
-        others(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS),
-    ];
-    scheduling.into_iter().chain(priorities).chain(no_watches()).chain([stream_pairs()])
 }
 
 /// Names in directories of others are not reported. Queues are refused too: all processes of

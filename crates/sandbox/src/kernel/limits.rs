@@ -35,11 +35,12 @@ const CPU_GRACE: u64 = 2;
 pub(crate) struct ProcessLimits(Vec<(Resource, u64)>);
 
 impl ProcessLimits {
-    /// Limits of the spawner, which all workers inherit. They prevent core
-    /// files and protect resources that all UIDs share.
+    /// Limits of the spawner, which all workers inherit. They prevent core dumps and protect
+    /// resources that all UIDs share.
     pub(crate) fn inherited() -> Self {
         Self(vec![
-            (Resource::RLIMIT_CORE, 0),
+            // The kernel dumps into the node's program (`core_pattern`) even with 0, not with 1.
+            (Resource::RLIMIT_CORE, 1),
             (Resource::RLIMIT_MSGQUEUE, 0),
             (Resource::RLIMIT_MEMLOCK, 64 * 1024),
             (Resource::RLIMIT_SIGPENDING, 1024),

@@ -99,13 +99,16 @@ impl Confined {
         channels: &Channels,
     ) -> Result<Self, JobError> {
         let mut extra = ExtraAccess::from(access);
-        if context.tier == Tier::Namespaces {
-            extra.read.push(PROCESSES.into());
-            extra.write.extend(SCRATCH_PATHS.map(PathBuf::from));
-        } else {
-            // A request has no directory in memory that others cannot see. With the same rights
-            // for all, it can move directories out of a cache.
-            extra.write.append(&mut extra.shared);
+        match context.tier {
+            Tier::Namespaces => {
+                extra.read.push(PROCESSES.into());
+                extra.write.extend(SCRATCH_PATHS.map(PathBuf::from));
+            }
+            // With one right less, no directory can be moved out of a cache: who ends this
+            // request could not remove one of another UID.
+            Tier::Uid => (),
+            // With the same rights for all, directories can be moved out of a cache.
+            Tier::Landlock | Tier::None => extra.write.append(&mut extra.shared),
         }
         if let Some(policy) = context.policy {
             let restricted = policy.enforce(workspace.as_fd(), &extra).map(drop);
@@ -137,7 +140,7 @@ impl Confined {
             return Ok(());
         }
         let truncation = if self.lacks_truncation { filter::forbid_truncation() } else { Ok(()) };
-        let forbidden = truncation.and_then(|()| filter::forbid_hidden_memory());
+        let forbidden = truncation.and_then(|()| filter::restrict_command());
         forbidden.map_err(io::Error::other).map_err(step("filter system calls"))
     }
 

@@ -13,10 +13,9 @@ pub(super) const ROOT: &[libc::c_long] = &[
     libc::SYS_pivot_root,
 ];
 
-/// Calls of a guard in tier `landlock`, and of the spawner there: it lowers the priority of a
-/// request, and asks the kernel for the buffers of sockets each time it measures one.
-pub(super) const GUARD: &[libc::c_long] =
-    &[libc::SYS_prctl, libc::SYS_setpriority, libc::SYS_sched_setaffinity, libc::SYS_socket];
+/// Calls of a guard in tier `landlock`, and of the spawner there: it asks the kernel for the
+/// buffers of sockets each time it measures a request.
+pub(super) const GUARD: &[libc::c_long] = &[libc::SYS_prctl, libc::SYS_socket];
 
 /// System calls that always fail.
 pub(super) const DENIED: &[libc::c_long] = &[

@@ -3,7 +3,7 @@
 use nix::libc;
 
 use super::{
-    EPERM,
+    EPERM, INVALID,
     assemble::{Action, CallRule, Compare},
     rule,
 };
@@ -57,9 +57,10 @@ pub(super) fn sockets_of(tier: Tier) -> CallRule {
 }
 
 /// Programs that filter what a socket receives take memory that no measurement sees, and so
-/// does a reserve, which is memory of all TCP sockets of the node. A socket that lingers blocks
-/// the supervisor if it closes it. The options have the numbers of others in other levels.
-pub(super) fn socket_programs() -> CallRule {
+/// does a reserve, which is memory of all TCP sockets of the node. Sending without a copy holds
+/// up to 2 MiB for each byte, a whole folio, also when its mapping is gone. A socket that lingers
+/// blocks the supervisor if it closes it. The options have the numbers of others in other levels.
+pub(super) fn socket_options() -> CallRule {
     let levels = [
         libc::IPPROTO_IP,
         libc::IPPROTO_TCP,
@@ -68,17 +69,28 @@ pub(super) fn socket_programs() -> CallRule {
         libc::IPPROTO_ICMPV6,
         libc::SOL_NETLINK,
     ];
-    let programs = [
+    let refused = [
         libc::SO_ATTACH_FILTER,
         libc::SO_ATTACH_BPF,
         libc::SO_ATTACH_REUSEPORT_CBPF,
         libc::SO_ATTACH_REUSEPORT_EBPF,
         libc::SO_RESERVE_MEM,
+        libc::SO_ZEROCOPY,
         libc::SO_LINGER,
     ];
     let levels = levels.map(|level| (1, Compare::Equals(level.unsigned_abs()), Action::Allow));
-    let programs = programs.map(|option| (2, Compare::Equals(option.unsigned_abs()), EPERM));
-    rule(libc::SYS_setsockopt, &[&levels[..], &programs].concat(), Action::Allow)
+    let refused = refused.map(|option| (2, Compare::Equals(option.unsigned_abs()), EPERM));
+    rule(libc::SYS_setsockopt, &[&levels[..], &refused].concat(), Action::Allow)
+}
+
+/// Pages of a TCP socket that are received without a copy leave the socket's account, and no
+/// measurement sees their mapping. The option has the number of others in other levels.
+pub(super) fn received_pages() -> CallRule {
+    let conditions = [
+        (1, Compare::HasAny(!TCP), Action::Allow),
+        (2, Compare::Equals(libc::TCP_ZEROCOPY_RECEIVE.unsigned_abs()), INVALID),
+    ];
+    rule(libc::SYS_getsockopt, &conditions, Action::Allow)
 }
 
 #[cfg(test)]
@@ -107,6 +119,10 @@ mod tests {
         let pair = |arguments| result(libc::SYS_socketpair, arguments);
         assert_eq!([[1, 1, 0], [1, 2, 0], [1, 0x8_0005, 0]].map(pair), [0x7fff_0000; 3]);
         assert_eq!([[2, 1, 262], [21, 5, 0], [30, 2, 0], [30, 4, 0]].map(pair), [0x0005_0001; 4]);
-        assert_eq!([73, 13].map(|set| result(libc::SYS_setsockopt, [3, 1, set])), [0x0005_0001; 2]);
+        let set = [73, 13, 60].map(|set| result(libc::SYS_setsockopt, [3, 1, set]));
+        assert_eq!(set, [0x0005_0001; 3]);
+        let received = [[3, 6, 35], [3, 1, 35], [3, 6, 11]];
+        let received = received.map(|arguments| result(libc::SYS_getsockopt, arguments));
+        assert_eq!(received, [0x0005_0016, 0x7fff_0000, 0x7fff_0000]);
     }
 }

@@ -45,12 +45,40 @@ fn the_first_part_allows_what_makes_a_worker_and_the_second_denies_it() {
     let Filter { common, late } = Filter::of(Tier::Landlock, ROOT_USER);
     let adopts = (libc::SYS_prctl, [SET_CHILD_SUBREAPER, 1, 0, 0, 0, 0]);
     let asks_about_sockets = (libc::SYS_socket, [16, 2, 4, 0, 0, 0]);
-    let lowers_another = (libc::SYS_setpriority, [PRIO_PROCESS, 7, 19, 0, 0, 0]);
-    let pens_another = (libc::SYS_sched_setaffinity, [7, 8, 1, 0, 0, 0]);
-    for (call, arguments) in [adopts, asks_about_sockets, lowers_another, pens_another] {
+    for (call, arguments) in [adopts, asks_about_sockets] {
         assert_eq!(result(&[&common], number(call), arguments), ALLOWED);
         assert_ne!(result(&[&late], number(call), arguments), ALLOWED);
     }
+}
+
+#[test]
+fn a_command_can_only_lower_its_own_process() {
+    let program = Some(program(scheduling().collect()));
+    let own = [
+        (libc::SYS_setpriority, [PRIO_PROCESS, 0, 19]),
+        (libc::SYS_ioprio_set, [IOPRIO_WHO_PROCESS, 0, 0x6000]),
+        (libc::SYS_sched_setscheduler, [0, 5, 0]),
+        (libc::SYS_sched_getaffinity, [0, 8, 0]),
+    ];
+    let others = [
+        (libc::SYS_setpriority, [PRIO_PROCESS, 7, 19]),
+        (libc::SYS_setpriority, [2, 0, 19]),
+        (libc::SYS_ioprio_set, [IOPRIO_WHO_PROCESS, 7, 0x6000]),
+        (libc::SYS_ioprio_set, [3, 0, 0x6000]),
+        (libc::SYS_sched_setscheduler, [7, 5, 0]),
+        (libc::SYS_sched_setparam, [7, 0, 0]),
+        (libc::SYS_sched_setattr, [7, 0, 0]),
+        (libc::SYS_sched_setaffinity, [7, 8, 0]),
+        (libc::SYS_sched_setaffinity, [0, 8, 0]),
+    ];
+    let results = |calls: &[(libc::c_long, [u32; 3])]| -> Vec<_> {
+        let result = |(call, [a, b, c]): &(_, [u32; 3])| {
+            result(&[&program], number(*call), [*a, *b, *c, 0, 0, 0])
+        };
+        calls.iter().map(result).collect()
+    };
+    assert_eq!(results(&own), [ALLOWED; 4]);
+    assert_eq!(results(&others), [0x0005_0001; 9]);
 }
 
 #[test]
