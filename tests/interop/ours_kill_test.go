@@ -164,7 +164,7 @@ func TestOursNeverTakesACutOutputForAWholeOne(t *testing.T) {
 
 func TestOursEndsWellOnSIGTERM(t *testing.T) {
 	const drains = 20 * time.Second
-	d := plugin.Shell("short", `sleep 1; echo 'kind: Finished'`)
+	d := plugin.Shell("short", `sleep 5; echo 'kind: Finished'`)
 	s := ours(t, d)
 	mark, app := marked(t)
 	type outcome struct {

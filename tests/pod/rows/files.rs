@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use crate::{manifest::shipped, plugin::Plugin, running::PATIENCE};
+use crate::{manifest::shipped, plugin::Plugin, running::PATIENCE, turn};
 
 /// Time between two looks at the volume.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -22,6 +22,7 @@ import time; time.sleep(8)
 ";
     let plugin = Plugin::new("creator", &format!("python3 -c '{create}'; echo '{{a: 1}}'"))
         .spec(&format!("limits: {{files: {LIMIT}}}"));
+    let _turn = turn::take();
     let Some(pod) = shipped().0.start(&[plugin], &[]) else { return };
     let victim = pod.victim();
     let before = pod.used().files;

@@ -4,6 +4,7 @@ use std::{
     io::Read,
     os::unix::process::CommandExt,
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use nix::sys::signal::Signal;
@@ -11,6 +12,9 @@ use nix::sys::signal::Signal;
 use crate::{
     container::Container, plugin::Plugin, processes::Process, request::Call, running::Running,
 };
+
+/// Time limit of requests that wait for each other.
+const LONG: Duration = Duration::from_mins(3);
 
 /// UID of the supervisor, and of commands in the tier `landlock`.
 const USER: u32 = 999;
@@ -96,14 +100,14 @@ fn no_other_request_ends_for_the_processes_of_a_crowd() {
     let crowd = "for i in $(seq 90); do sleep 600 & done; sleep 8; while :; do :; done";
     let crowd = Plugin::new("crowd", crowd).spec(PROCESSES);
     // It works until the crowd is ended, and needs no further process.
-    let other = "trap over=1 USR1; (sleep 25; kill -USR1 $$) >&2 & \
+    let other = "trap over=1 USR1; (sleep 50; kill -USR1 $$) >&2 & \
                  for i in $(seq 70); do sleep 600 >&2 & done; sleep 8; \
                  while [ -z \"$over\" ]; do :; done; echo '{a: 1}'";
     let other = Plugin::new("other", other).spec(PROCESSES);
     let Some(pod) = Container::new().start(&[crowd, other], &["--isolation", "uid"]) else {
         return;
     };
-    let calls = ["crowd", "other"].map(|name| pod.request(name).start());
+    let calls = ["crowd", "other"].map(|name| pod.request(name).timeout(LONG).start());
     pod.until("both", |pod| pod.tenants().len() == CROWD + 74);
     // The other one alone has room.
     pod.groups().limit_pod("120");
@@ -119,15 +123,15 @@ fn no_other_request_ends_for_a_crowd_that_grows() {
     let grow = "for i in $(seq 50); do sleep 600 & done; sleep 3; \
                 for i in $(seq 40); do sleep 600 & sleep 0.02; done; sleep 600 & sleep 600 & wait";
     let crowd = Plugin::new("crowd", grow).spec(UNMEASURED);
-    let script = "for i in $(seq 70); do sleep 600 >&2 & done; sleep 15; echo '{a: 1}'";
+    let script = "for i in $(seq 70); do sleep 600 >&2 & done; sleep 45; echo '{a: 1}'";
     let other = Plugin::new("other", script).spec(UNMEASURED);
     let third = Plugin::new("third", "echo '{a: 1}'");
     let plugins = [crowd, other, third];
     let Some(pod) = Container::new().start(&plugins, &["--isolation", "uid"]) else { return };
     let census = census(&pod);
-    let other = pod.request("other").start();
+    let other = pod.request("other").timeout(LONG).start();
     pod.until("the other request", |pod| pod.tenants().len() == 72);
-    let crowd = pod.request("crowd").start();
+    let crowd = pod.request("crowd").timeout(LONG).start();
     pod.until("the growth", |pod| pod.tenants().len() > 54 + 72);
     pod.signal(&census, Signal::SIGSTOP);
     // It starts no further ones: there were fewer before its last two.

@@ -66,7 +66,7 @@ fn the_processor_time_of_a_command_that_is_stopped_is_counted_with_its_children(
 #[test]
 fn causes_of_failures_have_metrics() {
     let plugins = [("missing", ""), ("long", "yes 'kind: A'"), ("slow", "sleep 60")];
-    let observed = Observed::new(&plugins, &["--max-output", "1Mi", "--exec-timeout", "1s"]);
+    let observed = Observed::new(&plugins, &["--max-output", "1Mi", "--exec-timeout", "5s"]);
     let definition = observed.folders.plugins().join("missing.yaml");
     let text = std::fs::read_to_string(&definition).unwrap().replace("[sh, -c", "[no-such, -c");
     std::fs::write(&definition, text).unwrap();

@@ -19,7 +19,7 @@ use crate::reload::{
 };
 
 /// Time limit for a change that the kernel reports.
-const SOON: Duration = Duration::from_secs(3);
+const SOON: Duration = Duration::from_millis(4500);
 
 /// Time limit for a change that only polling finds.
 const LATER: Duration = Duration::from_mins(1);

@@ -89,9 +89,9 @@ fn a_command_in_its_grace_does_not_outlive_the_supervisor() {
         let time = unique(600);
         let script = format!("trap '' TERM; sleep {time} & while :; do sleep 1; done");
         let bench = Bench::new("", &script).with("ARGOCD_EXEC_FATAL_TIMEOUT", "10m");
-        let mut server = bench.serve(tier, &["--exec-timeout", "1s", "--request-cgroups", "off"]);
+        let mut server = bench.serve(tier, &["--exec-timeout", "5s", "--request-cgroups", "off"]);
         let error = bench.ask("tried", &[]).error().to_owned();
-        assert!(error.contains("timeout of 1.0s passed"), "{tier}: {error}");
+        assert!(error.contains("timeout of 5.0s passed"), "{tier}: {error}");
         assert!(sleeper(&time).is_some(), "{tier}: it has no grace");
         server.kill();
         eventually("its end", || sleeper(&time).is_none());
@@ -112,6 +112,10 @@ fn an_order_without_its_descriptors_fails_alone() {
         bench.ask("tried", &[]).manifests();
         // One of two descriptors is worse than none: the order looks whole.
         for room in [0, 1] {
+            eventually("the end of all leases", || {
+                fs::read_dir(bench.path("work/_cmp_server")).unwrap().count() == 0
+                    && children(server.spawner(), &["cmp-ender"]).is_empty()
+            });
             let free = Some(first_free_descriptor(server.spawner()) + room);
             let small = Rlimit { current: free, maximum: hard_limit(server.spawner()) };
             let usual = prlimit(spawner, Resource::Nofile, small).unwrap();

@@ -117,7 +117,7 @@ fn the_reason_of_an_ended_request_is_counted_although_its_client_leaves() {
     let bytes = fs::read(bench.parcel().archive).unwrap();
     // The rest of these archives never comes, so their streams are read for two seconds
     // after their requests have ended. The last one waits for that when its client leaves.
-    let times = [(0, 4000); DRAINS].into_iter().chain([(100, 1900)]).enumerate();
+    let times = [(0, 4000); DRAINS].into_iter().chain([(100, 2400)]).enumerate();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (mut pipes, mut clients) = (Vec::new(), JoinSet::new());
     for (number, (begin, stay)) in times {

@@ -32,13 +32,15 @@ fn a_full_work_volume_is_told_with_its_space_and_the_remedy() {
     if !geteuid().is_root() {
         return skip("needs root, to mount");
     }
-    // Reserving the space takes no time, in which the request would be measured.
-    let bench = Bench::new("", "fallocate -l 250M a; head -c 20M /dev/zero >b");
+    // With the file beside it, the volume is full before the request has as much as all
+    // requests may.
+    let bench = Bench::new("", "fallocate -l 218M a; head -c 20M /dev/zero >b");
     let work = bench.path("work");
     fs::create_dir(&work).unwrap();
     for tier in tiers() {
         let _volume = InMemory::at(&work, "size=256m,mode=0777");
         let mut server = bench.serve(tier, &["--max-disk", "1Gi"]);
+        fs::write(work.join("other"), vec![0; 32 << 20]).unwrap();
         let rendered = bench.ask("tried", &[]);
         server.stop();
         let error = rendered.error();

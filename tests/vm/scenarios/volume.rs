@@ -51,6 +51,8 @@ fn fills(script: &str) {
     let mut server =
         Settings { container: None, plugins: &plugins, arguments: &arguments, work }.start();
     until("the trial of the start has no workspace", || usage().2 == 0);
+    // So the disk is full before the request has as much as all requests may.
+    fs::write("/mnt/beside", vec![0; 4 << 20]).unwrap();
     let before = usage();
     let error = server.ask("hostile", 60).unwrap_err();
     assert!(error.to_lowercase().contains("no space left on device"), "{error}");

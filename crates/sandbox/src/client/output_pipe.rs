@@ -123,6 +123,7 @@ mod tests {
     use tokio::task::yield_now;
 
     use super::*;
+    use crate::skip::soon;
 
     #[tokio::test]
     async fn output_that_the_runtime_has_not_noticed_is_read() {
@@ -138,7 +139,7 @@ mod tests {
             assert!(pipe.read_now(&mut output).unwrap());
             assert_eq!(output, b"out");
             drop(writer);
-            assert!(pipe.read_now(&mut output).unwrap() && !pipe.is_open());
+            assert!(soon(|| pipe.read_now(&mut output).unwrap() && !pipe.is_open()));
             assert!(!pipe.read_now(&mut output).unwrap());
         }
     }
@@ -160,7 +161,7 @@ mod tests {
         assert!(!pipe.read_now(&mut Vec::new()).unwrap() && pipe.is_open());
         done.send(()).unwrap();
         late.join().unwrap();
-        assert_eq!(read_if_ready(&shared, &mut piece), Ok(0));
+        assert!(soon(|| read_if_ready(&shared, &mut piece) == Ok(0)));
     }
 
     #[test]

@@ -108,7 +108,12 @@ mod tests {
     use std::fs;
 
     use nix::{errno::Errno, poll::PollFlags};
-    use rustix::{buffer::spare_capacity, fs::fstat, io::read};
+    use rustix::{
+        buffer::spare_capacity,
+        fs::fstat,
+        io::read,
+        net::{Shutdown, shutdown},
+    };
     use tokio::{task::yield_now, time::timeout};
 
     use super::*;
@@ -212,7 +217,7 @@ mod tests {
     async fn an_end_that_nobody_reads_is_an_error() {
         let (ours, theirs) = stream_pair().unwrap();
         let socket = Socket::new(ours).unwrap();
-        drop(theirs);
+        shutdown(&theirs, Shutdown::Both).unwrap();
         let sent = timeout(PATIENCE, socket.write_all(b"a plan")).await.unwrap();
         assert_eq!(sent.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
         let closed = Socket::Closed.write_all(b"a plan").await.unwrap_err();

@@ -263,10 +263,11 @@ mod tests {
             let stat = Stat::of(python.id()).unwrap();
             (history.running(python.id(), &stat) > 8).then_some(stat)
         });
-        let idle = Stat { ticks: 0, is_running: false, ..busy.unwrap() };
-        let running = history.running(python.id(), &idle);
+        let pid = python.id();
         python.kill().unwrap();
         python.wait().unwrap();
+        let idle = Stat { ticks: 0, is_running: false, ..busy.unwrap() };
+        let running = history.running(pid, &idle);
         assert_eq!(running, 0, "its threads are not asked if it has used no time");
     }
 

@@ -1,8 +1,14 @@
+use rustix::net::{Shutdown, shutdown};
+
 use super::*;
 
 /// A process that has ended, or one that stands by with its end of the connection.
 fn standby(pid: i32, lives: bool) -> (Standby, Option<OwnedFd>) {
     let (orders, theirs) = channel::packet_pair().unwrap();
+    if !lives {
+        // A child of another test may have it, too.
+        shutdown(&theirs, Shutdown::Both).unwrap();
+    }
     (Standby { pid: Pid::from_raw(pid), orders }, lives.then_some(theirs))
 }
 
