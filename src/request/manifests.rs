@@ -365,9 +365,10 @@ mod tests {
 
     #[test]
     fn an_error_names_its_document_and_line_and_does_not_show_them() {
+        let keys = ["~", "", "18446744073709551615"].map(|key| format!("{{{key}: hunter2}}"));
         let values =
             ["@hunter2", "*hunter2", "{{hunter2}}", "!!int hunter2", "&hunter2 [*hunter2]"];
-        for value in values {
+        for value in values.map(str::to_owned).into_iter().chain(keys) {
             let error = parse(&format!("a: 1\n---\npassword: {value}\n")).unwrap_err().to_string();
             assert!(error.starts_with("failed to unmarshal manifest: "), "{error}");
             assert!(error.contains("document 2, line 3 of the output, which is not"), "{error}");

@@ -113,6 +113,7 @@ var quotes = []*regexp.Regexp{
 	regexp.MustCompile(`(?s)(anchor ').+(' value contains itself)`),
 	regexp.MustCompile("(?s)(cannot decode \\S+ `).+(` as a )"),
 	regexp.MustCompile(`(?s)(invalid map key: ).+()`),
+	regexp.MustCompile(`(?s)(unsupported map key of type: \S+, ).+()`),
 	regexp.MustCompile(`(?s)(invalid Yaml document separator: ).+()`),
 }
 

@@ -78,10 +78,9 @@ impl Error {
     /// A node without a valid meaning. The text repeats a part of it, with words before and
     /// after.
     pub(super) fn quoting([before, after]: [&str; 2], quote: &str, place: Place) -> Self {
-        let start = format!("yaml: {before}");
-        let quoted = start.len()..start.len() + quote.len();
-        let mut error = Self::new(start + quote + after, Some(place), Cause::Value);
-        error.0.quote = quoted;
+        let mut error = Self::value(before, place);
+        error.repeat(quote);
+        error.0.text.push_str(after);
         error
     }
 
@@ -102,6 +101,14 @@ impl Error {
         Self::new(text, place, Cause::Json)
     }
 
+    /// A key that JSON cannot express. `kind` is Go's name of its type. The text repeats the
+    /// entry.
+    pub(super) fn key(kind: &str, entry: &str, place: Option<Place>) -> Self {
+        let mut error = Self::json(format!("unsupported map key of type: {kind}, "), place);
+        error.repeat(entry);
+        error
+    }
+
     /// The same error as one of [`Cause::Complexity`].
     pub(super) fn of_complexity(mut self) -> Self {
         self.0.cause = Cause::Complexity;
@@ -120,6 +127,13 @@ impl Error {
 
     fn new(text: String, place: Option<Place>, cause: Cause) -> Self {
         Self(Box::new(Details { text, quote: 0..0, place, cause }))
+    }
+
+    /// Appends a part of the document to the text.
+    fn repeat(&mut self, quote: &str) {
+        let Details { text, quote: range, .. } = &mut *self.0;
+        *range = text.len()..text.len() + quote.len();
+        text.push_str(quote);
     }
 
     /// The error with `…` for what its text repeats of the document, which may be a secret.

@@ -22,9 +22,17 @@ pub(super) fn collection_key(document: &[u8], offset: usize) -> Option<String> {
     Some(text(tree.key_at(offset)?))
 }
 
-/// The first key without a JSON form, as the end of the error text, and its
-/// place.
-pub(super) fn bad_key(document: &[u8]) -> Option<(String, Place)> {
+/// A key without a JSON form.
+pub(super) struct BadKey {
+    /// Go's name of its type.
+    pub(super) kind: &'static str,
+    /// The key and its value, as the end of the error text.
+    pub(super) entry: String,
+    pub(super) place: Place,
+}
+
+/// The first key without a JSON form.
+pub(super) fn bad_key(document: &[u8]) -> Option<BadKey> {
     let tree = small_tree(document)?;
     let is_bad = |value| matches!(value, Value::Null | Value::Uint(_));
     let (key, value) = tree.entry(is_bad)?;
@@ -32,7 +40,8 @@ pub(super) fn bad_key(document: &[u8]) -> Option<(String, Place)> {
     let shown = |node: Node<'_>| {
         if node.shape() == Shape::Null { "<nil>".to_owned() } else { text(node) }
     };
-    Some((format!("{kind}, key: {}, value: {}", shown(key), shown(value)), key.place()))
+    let entry = format!("key: {}, value: {}", shown(key), shown(value));
+    Some(BadKey { kind, entry, place: key.place() })
 }
 
 /// The nodes, unless they are too many or have no end: in a sequence of merges, an error

@@ -100,6 +100,7 @@ pub use self::{
     tree::Tree,
 };
 use self::{
+    go::BadKey,
     go_on::always,
     json::{UNENCODABLE, WriteError, Writer, Written},
     parser::Parser,
@@ -190,9 +191,10 @@ fn check_unencodable(document: &[u8], json: &[u8]) -> Result<(), Error> {
     let rest_at = |at: usize| json.get(at + 1..).unwrap_or_default();
     let mut found = memchr::memchr_iter(UNENCODABLE, json).map(rest_at);
     if found.clone().any(|rest| rest.starts_with(b"k")) {
-        let (key, place) = go::bad_key(document).unzip();
-        let key = key.unwrap_or_default();
-        return Err(Error::json(format!("unsupported map key of type: {key}"), place));
+        return Err(match go::bad_key(document) {
+            Some(BadKey { kind, entry, place }) => Error::key(kind, &entry, Some(place)),
+            None => Error::json("unsupported map key of type: ".to_owned(), None),
+        });
     }
     let Some(rest) = found.next() else {
         return Ok(());
