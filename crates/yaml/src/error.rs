@@ -129,6 +129,13 @@ impl Error {
         Self(Box::new(Details { text, quote: 0..0, place, cause }))
     }
 
+    /// The same error in a document with `skipped` more bytes at its start.
+    pub(super) fn after(mut self, skipped: usize) -> Self {
+        let moved = |place: Place| Place::new(place.offset() + skipped, place.line());
+        self.0.place = self.0.place.map(moved);
+        self
+    }
+
     /// Appends a part of the document to the text.
     fn repeat(&mut self, quote: &str) {
         let Details { text, quote: range, .. } = &mut *self.0;

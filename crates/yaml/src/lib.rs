@@ -164,9 +164,19 @@ impl Converter {
         out: &mut Vec<u8>,
         go_on: &mut GoOn<'_>,
     ) -> Result<Written, Error> {
-        let start = out.len();
         let source = Source::new(document)?;
-        let mut parser = Parser::new(&source, mem::take(&mut self.parser));
+        let written = self.write((document, &source), out, go_on);
+        written.map_err(|error| error.after(source.skipped))
+    }
+
+    fn write(
+        &mut self,
+        (document, source): (&[u8], &Source<'_>),
+        out: &mut Vec<u8>,
+        go_on: &mut GoOn<'_>,
+    ) -> Result<Written, Error> {
+        let start = out.len();
+        let mut parser = Parser::new(source, mem::take(&mut self.parser));
         let read = self.writer.read(&mut parser, start, go_on);
         // Frees the buffer of a huge scalar before the text is assembled.
         self.parser = parser.into_buffers();

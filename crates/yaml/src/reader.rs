@@ -17,7 +17,7 @@ const WINDOW: usize = 512;
 pub(super) struct Source<'a> {
     /// The text for the scanner. It is complete unless `fault` is set.
     pub(super) text: Cow<'a, [u8]>,
-    /// Length in bytes of the byte order mark before `text`.
+    /// Length in bytes of the byte order mark before `text`. Places do not count it.
     pub(super) skipped: usize,
     /// There may be line breaks other than LF.
     pub(super) has_rare_breaks: bool,
@@ -70,7 +70,7 @@ impl<'a> Source<'a> {
         } else {
             window_start(text, skipped, fault.offset)
         };
-        let place = Place::new(fault.offset + skipped, lines(&text[..fault.offset]));
+        let place = Place::new(fault.offset, lines(&text[..fault.offset]));
         let error = Error::reader(fault.problem, place);
         let text = Cow::Borrowed(&text[..readable]);
         Self { text, skipped, has_rare_breaks, fault: Some(error) }

@@ -53,7 +53,8 @@ impl<'a> Tree<'a> {
     pub fn new(document: &'a [u8]) -> Result<Option<Self>, Error> {
         let source = Source::new(document)?;
         let parser = Parser::new(&source, parser::Buffers::default());
-        let built = build::Builder::default().build(parser)?;
+        let built = build::Builder::default().build(parser);
+        let built = built.map_err(|error| error.after(source.skipped))?;
         Ok(built.map(|(nodes, root)| Self { source, nodes, root }))
     }
 

@@ -28,6 +28,10 @@ fn an_error_has_the_right_line_although_go_yaml_miscounts() {
         ("a: 1\n[b]: 2\n", "yaml: invalid map key: []interface {}{\"b\"}", 2, 5),
         ("a: 1\nb: \u{7}\n", "yaml: control characters are not allowed", 2, 8),
         ("\u{feff}a: 1\nb: \u{7}\n", "yaml: control characters are not allowed", 2, 11),
+        ("\u{feff}a: [1\nb: 2\n", "yaml: line 1: did not find expected ',' or ']'", 2, 10),
+        ("\u{feff}a: !!int x\n", "yaml: cannot decode !!str `x` as a !!int", 1, 12),
+        ("\u{feff}~: 2\n", "unsupported map key of type: %!s(<nil>), key: <nil>, value: 2", 1, 3),
+        ("\u{feff}[b]: 2\n", "yaml: invalid map key: []interface {}{\"b\"}", 1, 3),
     ] {
         let error = error(document);
         assert_eq!(error.to_string(), text, "of {document:?}");
@@ -133,6 +137,8 @@ fn a_tree_has_shapes_and_positions() {
     assert_eq!(value.range(), 23..39);
     let marked = cmp_yaml::tree(b"\xEF\xBB\xBFa: b").expect("YAML").expect("a document");
     assert_eq!(marked.root().get("a").map(Node::range), Some(6..7));
+    let error = cmp_yaml::tree(b"\xEF\xBB\xBFa: *b").expect_err("no anchor");
+    assert_eq!(error.offset(), Some(6));
 }
 
 #[test]
