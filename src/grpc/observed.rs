@@ -17,10 +17,11 @@ pub(super) fn tell_line(failure: &mut CallError, context: &RequestContext) {
     else {
         return;
     };
+    let Some(excerpt) = error.excerpt() else { return };
     let RequestContext { plugin, redactor, .. } = context;
     *is_told = event::are_told();
     event::tell(|| {
-        let line = format!("line {} of the output: {}", error.line(), error.excerpt());
+        let line = format!("line {} of the output: {}", error.line(), excerpt);
         Event::PluginOutput {
             plugin: plugin.name.to_string(),
             stream: Stream::Stdout,

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use super::{
     encrypted::{Encrypted, Suspects},
-    said::HIDDEN,
+    said::place,
 };
 use crate::{budget::show, plural::plural};
 
@@ -39,9 +39,8 @@ pub enum InvalidOutput {
     /// Kubernetes could not read it. The text is Argo CD's without words of the output, with
     /// the position.
     #[error(
-        "failed to unmarshal manifest: {problem}: document {document}, line {line} of the output, which \
-         {place}", problem = .error.without_quote(), document = .error.document(),
-         line = .error.line(), place = if *is_told { "is shown above" } else { HIDDEN }
+        "failed to unmarshal manifest: {}: document {}, {}",
+        .error.without_quote(), .error.document(), place(.error, *is_told)
     )]
     Unreadable {
         /// The text and the position.
@@ -377,6 +376,13 @@ mod tests {
         let error = parse("a: 1\n--- hunter2: a: b\n").unwrap_err().to_string();
         assert!(error.contains("invalid Yaml document separator: …: document "), "{error}");
         assert!(!error.contains("hunter2"), "{error}");
+    }
+
+    #[test]
+    fn an_error_without_a_place_names_its_document() {
+        let deep = ["- ", "[", "]"].map(|level| level.repeat(9000)).concat();
+        let error = parse(&format!("a: 1\n---\n{deep}\n")).unwrap_err().to_string();
+        assert!(error.ends_with("document 2, which begins in line 3 of the output"), "{error}");
     }
 
     #[test]

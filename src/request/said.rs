@@ -3,13 +3,24 @@
 use std::fmt;
 
 use cmp_sandbox::{Excerpt, Redactor};
+use cmp_yaml::stream;
 
 /// Longest end of standard output that is kept, in bytes.
 const MAX_STDOUT: usize = 4 << 10;
 
 /// The reason for which the standard output of a generate is not shown, and the remedy.
-pub(super) const HIDDEN: &str = "is not shown, because it may hold secrets: send messages to standard error (>&2), or \
+const HIDDEN: &str = "is not shown, because it may hold secrets: send messages to standard error (>&2), or \
                       see --keep-failed";
+
+/// The place of an error in an output, for its text. The line may be shown above it.
+pub(super) fn place(error: &stream::Error, is_told: bool) -> String {
+    let line = error.line();
+    if error.excerpt().is_none() {
+        return format!("which begins in line {line} of the output");
+    }
+    let shown = if is_told { "is shown above" } else { HIDDEN };
+    format!("line {line} of the output, which {shown}")
+}
 
 /// Standard error of a command, and the end of its standard output if that is no
 /// manifest: helm writes the cause of a failure there.

@@ -97,13 +97,13 @@ impl Error {
     }
 
     /// A value that JSON cannot express. `text` is the complete message.
-    pub(super) fn json(text: String, place: Option<Place>) -> Self {
-        Self::new(text, place, Cause::Json)
+    pub(super) fn json(text: String, place: Place) -> Self {
+        Self::new(text, Some(place), Cause::Json)
     }
 
     /// A key that JSON cannot express. `kind` is Go's name of its type. The text repeats the
     /// entry.
-    pub(super) fn key(kind: &str, entry: &str, place: Option<Place>) -> Self {
+    pub(super) fn key(kind: &str, entry: &str, place: Place) -> Self {
         let mut error = Self::json(format!("unsupported map key of type: {kind}, "), place);
         error.repeat(entry);
         error

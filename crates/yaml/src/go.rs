@@ -31,12 +31,23 @@ pub(super) struct BadKey {
     pub(super) place: Place,
 }
 
+impl BadKey {
+    /// A key of a document that is too large to show it.
+    pub(super) fn not_shown(is_null: bool, place: Place) -> Self {
+        Self { kind: kind(is_null), entry: "…".to_owned(), place }
+    }
+}
+
+fn kind(is_null: bool) -> &'static str {
+    if is_null { "%!s(<nil>)" } else { "uint64" }
+}
+
 /// The first key without a JSON form.
 pub(super) fn bad_key(document: &[u8]) -> Option<BadKey> {
     let tree = small_tree(document)?;
     let is_bad = |value| matches!(value, Value::Null | Value::Uint(_));
     let (key, value) = tree.entry(is_bad)?;
-    let kind = if key.shape() == Shape::Null { "%!s(<nil>)" } else { "uint64" };
+    let kind = kind(key.shape() == Shape::Null);
     let shown = |node: Node<'_>| {
         if node.shape() == Shape::Null { "<nil>".to_owned() } else { text(node) }
     };

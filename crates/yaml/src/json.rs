@@ -99,7 +99,8 @@ pub(super) struct Writer {
     /// Length of `raw` at the last question.
     asked: usize,
     height: usize,
-    has_unencodable: bool,
+    /// Place of the first [`UNENCODABLE`] value.
+    unencodable: Option<Place>,
     /// The first invalid value. A later syntax error takes precedence, as in
     /// go-yaml.
     refusal: Option<WriteError>,
@@ -110,8 +111,8 @@ pub(super) struct Writer {
 pub(super) struct Written {
     /// Deepest nesting of collections.
     pub(super) depth: usize,
-    /// The text may contain [`UNENCODABLE`].
-    pub(super) has_unencodable: bool,
+    /// The text may contain [`UNENCODABLE`], first for the node at this place.
+    pub(super) unencodable: Option<Place>,
 }
 
 impl Writer {
@@ -147,7 +148,7 @@ impl Writer {
         self.announce(go_on)?;
         self.assemble(out);
         self.release();
-        Ok(Written { depth: self.height, has_unencodable: self.has_unencodable })
+        Ok(Written { depth: self.height, unencodable: self.unencodable })
     }
 
     fn read_events(&mut self, parser: &mut Parser<'_>, go_on: &mut GoOn<'_>) -> Result<(), Error> {
@@ -165,7 +166,7 @@ impl Writer {
                 EventKind::SequenceStart => self.open_sequence(event.place, anchor),
                 EventKind::SequenceEnd => self.close_sequence(),
                 EventKind::Alias(name) => self.alias(parser.text(name), event.place)?,
-                EventKind::DocumentStart => self.count(1, 0),
+                EventKind::DocumentStart => self.count(1, 0, event.place),
                 EventKind::DocumentEnd | EventKind::StreamEnd => return Ok(()),
             }
             self.check_size()?;
@@ -214,7 +215,7 @@ impl Writer {
                 self.done(slot);
             }
             Slot::Root | Slot::Item | Slot::Key | Slot::Value => {
-                self.count(1, 0);
+                self.count(1, 0, place);
                 let value = match scalar::resolve(scalar, text) {
                     Ok(value) => value,
                     Err(found) => {
@@ -224,20 +225,20 @@ impl Writer {
                 };
                 if value == Value::Binary {
                     let bytes = self.decode(text, place);
-                    self.write_scalar(value, &bytes, anchor);
+                    self.write_scalar(value, &bytes, (place, anchor));
                 } else {
-                    self.write_scalar(value, text, anchor);
+                    self.write_scalar(value, text, (place, anchor));
                 }
                 self.done(slot);
             }
         }
     }
 
-    fn write_scalar(&mut self, value: Value, text: &[u8], anchor: Option<usize>) {
+    fn write_scalar(&mut self, value: Value, text: &[u8], (place, anchor): (Place, Option<usize>)) {
         let start = if self.slot() == Slot::Key {
-            self.write_key(value, text)
+            self.write_key(value, text, place)
         } else {
-            self.write_value(value, text)
+            self.write_value(value, text, place)
         };
         self.close_scalar_anchor(anchor, value, start);
     }
@@ -267,7 +268,7 @@ impl Writer {
     }
 
     /// Writes a value and the comma before it. Returns the value's start.
-    fn write_value(&mut self, value: Value, text: &[u8]) -> Offset {
+    fn write_value(&mut self, value: Value, text: &[u8], place: Place) -> Offset {
         self.separate();
         let start = self.offset();
         match value {
@@ -278,7 +279,7 @@ impl Writer {
             Value::Uint(number) => text::write_number(number, &mut self.raw),
             Value::Float(number) if number.is_finite() => float::write_json(number, &mut self.raw),
             Value::Float(number) => {
-                self.has_unencodable = true;
+                self.unencodable.get_or_insert(place);
                 self.raw.push(UNENCODABLE);
                 self.raw.extend_from_slice(float::non_finite(number).as_bytes());
             }

@@ -104,6 +104,7 @@ use self::{
     go_on::always,
     json::{UNENCODABLE, WriteError, Writer, Written},
     parser::Parser,
+    place::Place,
     reader::Source,
 };
 
@@ -188,27 +189,26 @@ impl Converter {
                 return Err(Error::quoting(["invalid map key: ", ""], &key, place));
             }
         };
-        if facts.has_unencodable {
-            check_unencodable(document, &out[start..])?;
+        if let Some(first) = facts.unencodable {
+            check_unencodable(document, &out[start..], first)?;
         }
         Ok(facts)
     }
 }
 
 /// Returns an error if `json` contains a value that JSON cannot express. A
-/// replaced or unused value does no harm.
-fn check_unencodable(document: &[u8], json: &[u8]) -> Result<(), Error> {
+/// replaced or unused value does no harm. `first` is the place of the first one.
+fn check_unencodable(document: &[u8], json: &[u8], first: Place) -> Result<(), Error> {
     let rest_at = |at: usize| json.get(at + 1..).unwrap_or_default();
     let mut found = memchr::memchr_iter(UNENCODABLE, json).map(rest_at);
-    if found.clone().any(|rest| rest.starts_with(b"k")) {
-        return Err(match go::bad_key(document) {
-            Some(BadKey { kind, entry, place }) => Error::key(kind, &entry, Some(place)),
-            None => Error::json("unsupported map key of type: ".to_owned(), None),
-        });
+    if let Some(key) = found.clone().find_map(|rest| rest.strip_prefix(b"k")) {
+        let BadKey { kind, entry, place } = go::bad_key(document)
+            .unwrap_or_else(|| BadKey::not_shown(key.starts_with(b"null"), first));
+        return Err(Error::key(kind, &entry, place));
     }
     let Some(rest) = found.next() else {
         return Ok(());
     };
     let name = ["+Inf", "-Inf"].into_iter().find(|name| rest.starts_with(name.as_bytes()));
-    Err(Error::json(format!("json: unsupported value: {}", name.unwrap_or("NaN")), None))
+    Err(Error::json(format!("json: unsupported value: {}", name.unwrap_or("NaN")), first))
 }

@@ -196,7 +196,7 @@ impl<'a> Reader<'a> {
         let json = &self.manifests[start..];
         if facts.depth > MAX_JSON_DEPTH {
             let bracket = syntax::too_deep(json);
-            return Err(self.error(Problem::Depth(bracket), chunk.start));
+            return Err(self.error(Problem::Depth(bracket), chunk.start).without_place());
         }
         if json == b"null" {
             self.manifests.truncate(start);
@@ -208,8 +208,10 @@ impl<'a> Reader<'a> {
     /// Reports an error at the end of a document on the last line of its text,
     /// which is at `range`.
     fn yaml_error(&self, error: super::Error, range: Range<usize>) -> Error {
-        let offset = error.offset().unwrap_or(0).min(range.len());
-        self.error(Problem::Yaml(error), range.start + offset)
+        match error.offset() {
+            Some(offset) => self.error(Problem::Yaml(error), range.start + offset.min(range.len())),
+            None => self.error(Problem::Yaml(error), range.start).without_place(),
+        }
     }
 
     fn json_error(&self, fault: &Syntax, is_first: bool) -> Error {

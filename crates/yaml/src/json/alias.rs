@@ -68,12 +68,12 @@ enum Target {
 }
 
 impl Writer {
-    /// Counts nodes, of which `aliased` come from aliases.
-    pub(super) fn count(&mut self, nodes: u32, aliased: u32) {
+    /// Counts the nodes at `place`, of which `aliased` come from aliases.
+    pub(super) fn count(&mut self, nodes: u32, aliased: u32, place: Place) {
         self.counted.nodes = self.counted.nodes.saturating_add(nodes);
         self.counted.aliased = self.counted.aliased.saturating_add(aliased);
         if self.counted.is_excessive() {
-            let error = Error::value("document contains excessive aliasing", Place::default());
+            let error = Error::value("document contains excessive aliasing", place);
             self.fail(error.of_complexity());
         }
     }
@@ -121,21 +121,21 @@ impl Writer {
             self.done(slot);
             return Ok(());
         }
-        self.count(1, 0);
+        self.count(1, 0, place);
         match anchor.target {
             Target::Open => {
                 let nodes = self.counted.nodes - anchor.before;
-                self.count(nodes, nodes);
+                self.count(nodes, nodes, place);
                 let around = ["anchor '", "' value contains itself"];
                 self.fail(Error::quoting(around, &shown(name), place));
-                self.repeat_scalar(Value::Null, 0..0);
+                self.repeat_scalar(Value::Null, 0..0, place);
             }
             Target::Scalar { value, start, end } => {
-                self.count(1, 1);
-                self.repeat_scalar(value, start.get()..end.get());
+                self.count(1, 1, place);
+                self.repeat_scalar(value, start.get()..end.get(), place);
             }
             Target::Collection(collection) => {
-                self.count(collection.nodes, collection.nodes);
+                self.count(collection.nodes, collection.nodes, place);
                 self.repeat_collection(collection, place);
             }
         }
@@ -143,7 +143,7 @@ impl Writer {
         Ok(())
     }
 
-    fn repeat_scalar(&mut self, value: Value, text: Range<usize>) {
+    fn repeat_scalar(&mut self, value: Value, text: Range<usize>, place: Place) {
         let is_text = matches!(value, Value::Str | Value::Timestamp | Value::Binary);
         match self.slot() {
             Slot::Merge | Slot::MergeItem => {}
@@ -153,14 +153,14 @@ impl Writer {
                 self.end_key(start);
             }
             Slot::Key => {
-                self.write_key(value, b"");
+                self.write_key(value, b"", place);
             }
             Slot::Root | Slot::Item | Slot::Value if is_text => {
                 self.separate();
                 self.raw.extend_from_within(text);
             }
             Slot::Root | Slot::Item | Slot::Value => {
-                self.write_value(value, b"");
+                self.write_value(value, b"", place);
             }
         }
     }

@@ -52,7 +52,7 @@ impl Writer {
         match slot {
             Slot::Merge => {}
             Slot::MergeItem => self.refuse_merge(place),
-            Slot::Root | Slot::Item | Slot::Key | Slot::Value => self.count(1, 0),
+            Slot::Root | Slot::Item | Slot::Key | Slot::Value => self.count(1, 0, place),
         }
         self.open(b'[', place, anchor);
         if slot == Slot::Merge {

@@ -6,13 +6,13 @@ use super::{Entry, Offset, Place, UNENCODABLE, Value, WriteError, Writer, float,
 
 impl Writer {
     /// Writes a key and its colon. Returns the key's start.
-    pub(super) fn write_key(&mut self, value: Value, characters: &[u8]) -> Offset {
+    pub(super) fn write_key(&mut self, value: Value, characters: &[u8], place: Place) -> Offset {
         let start = self.start_entry();
         match value {
             Value::Str | Value::Timestamp => text::write(characters, &mut self.raw),
             Value::Binary => text::write_lossy(characters, &mut self.raw),
-            Value::Null => self.write_bad_key("null"),
-            Value::Uint(number) => self.write_bad_key(number),
+            Value::Null => self.write_bad_key("null", place),
+            Value::Uint(number) => self.write_bad_key(number, place),
             Value::Bool(value) => self.write_quoted(|raw| text::write_number(value, raw)),
             Value::Int(number) => self.write_quoted(|raw| text::write_number(number, raw)),
             Value::Float(number) => self.write_quoted(|raw| float::write_key(number, raw)),
@@ -32,8 +32,8 @@ impl Writer {
 
     /// Writes a key that `sigs.k8s.io/yaml` cannot convert. It is an error only
     /// if no later entry replaces it.
-    fn write_bad_key(&mut self, name: impl std::fmt::Display) {
-        self.has_unencodable = true;
+    fn write_bad_key(&mut self, name: impl std::fmt::Display, place: Place) {
+        self.unencodable.get_or_insert(place);
         self.write_quoted(|raw| {
             raw.extend_from_slice(&[UNENCODABLE, b'k']);
             text::write_number(name, raw);

@@ -9,7 +9,7 @@ const MAX_MOVED_BYTES: usize = 1024;
 impl Writer {
     pub(super) fn open_mapping(&mut self, place: Place, anchor: Option<usize>) {
         let slot = self.slot();
-        self.count(1, 0);
+        self.count(1, 0, place);
         let frame = self.open(b'{', place, anchor);
         frame.keeps_entries = anchor.is_some() || matches!(slot, Slot::Merge | Slot::MergeItem);
         self.slot = Some(Slot::Key);

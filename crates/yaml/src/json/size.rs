@@ -43,7 +43,7 @@ impl Writer {
                 limit,
                 events,
                 height: self.height,
-                has_unencodable: self.has_unencodable,
+                unencodable: self.unencodable,
                 ..Self::default()
             };
         }

@@ -16,7 +16,7 @@ pub struct Error {
     problem: Problem,
     document: usize,
     line: usize,
-    excerpt: String,
+    excerpt: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,14 @@ impl Error {
         let before = if after.is_empty() { before.trim_ascii_end() } else { before };
         let line = memchr::memchr_iter(b'\n', before).count() + 1;
         let start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
-        Self { problem, document, line, excerpt: excerpt(&text[start..], before.len() - start) }
+        let excerpt = Some(excerpt(&text[start..], before.len() - start));
+        Self { problem, document, line, excerpt }
+    }
+
+    /// The same error for a document in which the place is unknown. The error must be at its
+    /// start.
+    pub(super) fn without_place(self) -> Self {
+        Self { excerpt: None, ..self }
     }
 
     /// The caller stopped the conversion.
@@ -79,17 +86,18 @@ impl Error {
         self.document
     }
 
-    /// Line of the error, counted from 1 from the start of the output.
+    /// Line of the error, counted from 1 from the start of the output. Without an
+    /// [`excerpt`](Self::excerpt), the first line of the document.
     #[must_use]
     pub fn line(&self) -> usize {
         self.line
     }
 
     /// The line with the error, at most [`MAX_EXCERPT_BYTES`] of it. It may
-    /// contain a secret.
+    /// contain a secret. `None` if only the document is known.
     #[must_use]
-    pub fn excerpt(&self) -> &str {
-        &self.excerpt
+    pub fn excerpt(&self) -> Option<&str> {
+        self.excerpt.as_deref()
     }
 
     /// The text with `…` for what it repeats of the output, which may be a secret.

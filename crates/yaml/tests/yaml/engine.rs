@@ -24,6 +24,8 @@ fn an_error_has_the_right_line_although_go_yaml_miscounts() {
         ("a:\n- b\n c\n- [\n", "yaml: line 4: did not find expected node content", 5, 14),
         ("a: [1\nb: 2\n", "yaml: line 1: did not find expected ',' or ']'", 2, 7),
         ("a: 1\nb: !!int x\n", "yaml: cannot decode !!str `x` as a !!int", 2, 14),
+        ("a: 1\nb: [.nan]\n", "json: unsupported value: NaN", 2, 9),
+        ("a: 1\nb: &b -.inf\nc: *b\n", "json: unsupported value: -Inf", 2, 11),
         ("a: 1\n~: 2\n", "unsupported map key of type: %!s(<nil>), key: <nil>, value: 2", 2, 5),
         ("a: 1\n[b]: 2\n", "yaml: invalid map key: []interface {}{\"b\"}", 2, 5),
         ("a: 1\nb: \u{7}\n", "yaml: control characters are not allowed", 2, 8),
@@ -94,21 +96,37 @@ fn exponential_merges_are_refused_before_they_are_shown() {
 fn an_error_has_document_line_and_excerpt() {
     let error = stream_error("a: 1\n---\nb: 2\nc: [\nd: 3\n---\ne: 5\n");
     assert_eq!((error.document(), error.line()), (2, 5));
-    assert_eq!(error.excerpt(), "d: 3");
+    assert_eq!(error.excerpt(), Some("d: 3"));
 
     let error = stream_error("a: 1\n--- {b: 2}\n");
-    assert_eq!((error.document(), error.line(), error.excerpt()), (1, 2, "--- {b: 2}"));
+    assert_eq!((error.document(), error.line(), error.excerpt()), (1, 2, Some("--- {b: 2}")));
 
     let error = stream_error("{\"a\":1}\n{\"b\":2}\n{\"c\":}\n");
-    assert_eq!((error.document(), error.line(), error.excerpt()), (2, 3, "{\"c\":}"));
+    assert_eq!((error.document(), error.line(), error.excerpt()), (2, 3, Some("{\"c\":}")));
+}
+
+#[test]
+fn excessive_aliasing_has_a_place() {
+    let deep = (1..5).map(|n| format!("- &a{n} [{}]\n", format!("*a{},", n - 1).repeat(20)));
+    let document = format!("- &a0 [x]\n{}", deep.collect::<String>());
+    assert_eq!(error(&document).line(), Some(4));
+}
+
+#[test]
+fn an_error_without_a_place_has_the_first_line_of_its_document() {
+    let [block, start, end] = ["- ", "[", "]"].map(|level| level.repeat(9000));
+    let error = stream_error(&format!("a: 1\n---\nb:\n{block}{start}{end}\n"));
+    assert!(error.to_string().ends_with("exceeded max depth"), "{error}");
+    assert_eq!((error.document(), error.line(), error.excerpt()), (2, 3, None));
 }
 
 #[test]
 fn an_excerpt_is_short_and_contains_the_error() {
     let long = "x".repeat(10_000);
     let error = stream_error(&format!("a: \"{long}\\q{long}\"\n"));
-    assert!(error.excerpt().len() <= MAX_EXCERPT_BYTES);
-    assert!(error.excerpt().contains("\\q"));
+    let excerpt = error.excerpt().expect("a place");
+    assert!(excerpt.len() <= MAX_EXCERPT_BYTES);
+    assert!(excerpt.contains("\\q"));
 }
 
 #[test]
