@@ -9,9 +9,9 @@ use super::{
     tree::{Node, Shape, Tree},
 };
 
-/// Largest document whose keys are shown in errors, in bytes. Larger ones would
-/// need a large tree.
-const MAX_DOCUMENT_BYTES: usize = 1 << 20;
+/// Largest document whose keys are shown in errors, in bytes. A tree takes up to 80 times as
+/// much, and the caller is not asked for it.
+const MAX_DOCUMENT_BYTES: usize = 64 << 10;
 
 /// Longest text of a value, in bytes.
 const MAX_TEXT_BYTES: usize = 256 << 10;

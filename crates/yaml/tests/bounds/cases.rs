@@ -74,6 +74,8 @@ pub(crate) const EXPLOSIVE: &[Case] = &[
     refused("bytes that are not characters", binary, "exceeds the limit of"),
     refused("too deep", too_deep, "exceeded max depth"),
     refused("keys without end", endless_keys, "json: offset 2"),
+    Case { times: 24, ..refused("a null key", null_key, "key of type: %!s(<nil>), …") },
+    Case { times: 24, ..refused("a collection as a key", collection_key, "invalid map key: ") },
 ];
 
 pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
@@ -255,6 +257,18 @@ fn long_escapes() -> Bytes {
 
 fn too_deep() -> Bytes {
     nested("[", "x", "]", SIZE / 2)
+}
+
+fn null_key() -> Bytes {
+    million_nodes("[{~: 1,")
+}
+
+fn collection_key() -> Bytes {
+    million_nodes("[{? [] : 1,")
+}
+
+fn million_nodes(start: &str) -> Bytes {
+    Bytes::from([start, &"a,".repeat(499_900), "}]\n"].concat())
 }
 
 fn endless_keys() -> Bytes {
