@@ -29,7 +29,7 @@ use self::{
 };
 use super::{
     error::Error,
-    event::{Event, EventKind, Scalar},
+    event::{Event, EventKind, Scalar, Tag},
     float,
     go_on::GoOn,
     offset::Offset,
@@ -158,14 +158,18 @@ impl Writer {
             match event.kind {
                 EventKind::Scalar(scalar) => {
                     let text = parser.text(scalar.text);
-                    self.check_text(text)?;
+                    let written = self.check_text(scalar.tag, text)?;
+                    self.make_room(written, (parser.memory(), &mut *go_on))?;
                     self.scalar(&scalar, text, (event.place, anchor));
                 }
                 EventKind::MappingStart => self.open_mapping(event.place, anchor),
                 EventKind::MappingEnd => self.close_mapping(),
                 EventKind::SequenceStart => self.open_sequence(event.place, anchor),
                 EventKind::SequenceEnd => self.close_sequence(),
-                EventKind::Alias(name) => self.alias(parser.text(name), event.place)?,
+                EventKind::Alias(name) => {
+                    let room = (parser.memory(), &mut *go_on);
+                    self.alias(parser.text(name), event.place, room)?;
+                }
                 EventKind::DocumentStart => self.count(1, 0, event.place),
                 EventKind::DocumentEnd | EventKind::StreamEnd => return Ok(()),
             }
@@ -187,10 +191,17 @@ impl Writer {
         Err(self.too_large())
     }
 
-    /// Checks a long text against the limit before it is written.
-    fn check_text(&self, text: &[u8]) -> Result<(), Error> {
-        let fits = self.fits(text.len(), || text::escaped_len(text));
-        if fits { Ok(()) } else { Err(self.too_large()) }
+    /// Checks a long text against the limit before it is written. Returns an upper bound of
+    /// the bytes that this takes, and 0 for a short text.
+    fn check_text(&self, tag: Tag, text: &[u8]) -> Result<usize, Error> {
+        if text.len() < LONG_TEXT_BYTES {
+            return Ok(0);
+        }
+        let written = text::escaped_len(text);
+        if !self.fits(text.len(), || written) {
+            return Err(self.too_large());
+        }
+        Ok(if tag == Tag::Binary { base64::max_written_len(text) } else { written })
     }
 
     /// A text of `len` bytes is short, or fits into the limit as it will be `written`.

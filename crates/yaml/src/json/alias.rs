@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::{
-    Collection, Error, Event, Offset, Parser, Patch, Place, Slot, Value, Writer, merge::MergeSource,
+    Collection, Error, Event, GoOn, Offset, Parser, Patch, Place, Slot, Value, Writer,
+    merge::MergeSource,
 };
 use crate::error::shown;
 
@@ -109,8 +110,14 @@ impl Writer {
     }
 
     /// Repeats the anchor's node. An unknown anchor is an error at once,
-    /// because go-yaml looks anchors up while it parses.
-    pub(super) fn alias(&mut self, name: &[u8], place: Place) -> Result<(), Error> {
+    /// because go-yaml looks anchors up while it parses. `room` is the parser's memory and
+    /// the question to the caller.
+    pub(super) fn alias(
+        &mut self,
+        name: &[u8],
+        place: Place,
+        room: (usize, &mut GoOn<'_>),
+    ) -> Result<(), Error> {
         let Some(&anchor) = self.names.get(name).and_then(|&anchor| self.anchors.get(anchor))
         else {
             return Err(Error::unknown_anchor(name, place));
@@ -132,6 +139,7 @@ impl Writer {
             }
             Target::Scalar { value, start, end } => {
                 self.count(1, 1, place);
+                self.make_room(end.get() - start.get(), room)?;
                 self.repeat_scalar(value, start.get()..end.get(), place);
             }
             Target::Collection(collection) => {

@@ -27,6 +27,12 @@ pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// Upper bound of the memory of the decoded bytes and of their JSON, in bytes. A byte that is
+/// not UTF-8 becomes `\ufffd`.
+pub(super) fn max_written_len(text: &[u8]) -> usize {
+    text.len() / 4 * 3 * (1 + br"\ufffd".len())
+}
+
 fn value(digit: u8) -> Option<u8> {
     match digit {
         b'A'..=b'Z' => Some(digit - b'A'),

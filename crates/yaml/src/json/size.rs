@@ -56,6 +56,16 @@ impl Writer {
         if new >= super::STRETCH { self.ask(go_on, new) } else { Ok(()) }
     }
 
+    /// Asks the caller before `len` bytes are written at once, if they are many. `memory` is
+    /// that of the parser.
+    pub(super) fn make_room(
+        &mut self,
+        len: usize,
+        (memory, go_on): (usize, &mut GoOn<'_>),
+    ) -> Result<(), Error> {
+        if len < super::STRETCH { Ok(()) } else { self.ask(go_on, memory + len) }
+    }
+
     /// Asks the caller whether to go on with `more` bytes.
     pub(super) fn ask(&mut self, go_on: &mut GoOn<'_>, more: usize) -> Result<(), Error> {
         (self.events, self.asked) = (0, self.raw.len());

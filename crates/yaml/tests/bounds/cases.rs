@@ -9,6 +9,8 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) output: fn() -> Bytes,
     pub(crate) max_bytes: usize,
+    /// Memory that the receiver grants, as a multiple of the output.
+    pub(crate) granted: usize,
     /// Part of the expected error text. `None` if the output is valid.
     pub(crate) error: Option<&'static str>,
     /// Peak memory allowed, as a multiple of the larger one of output and
@@ -21,14 +23,22 @@ const SIZE: usize = 8 << 20;
 
 const MAX_BYTES: usize = 100 << 20;
 
+/// More than any output needs.
+const GRANTED: usize = 1000;
+
 const DEPTH: usize = 10_000;
 
 const fn case(name: &'static str, output: fn() -> Bytes, times: usize) -> Case {
-    Case { name, output, max_bytes: MAX_BYTES, error: None, times }
+    Case { name, output, max_bytes: MAX_BYTES, granted: GRANTED, error: None, times }
 }
 
 const fn refused(name: &'static str, output: fn() -> Bytes, error: &'static str) -> Case {
-    Case { name, output, max_bytes: SIZE, error: Some(error), times: 5 }
+    Case { name, output, max_bytes: SIZE, granted: GRANTED, error: Some(error), times: 5 }
+}
+
+const fn stopped(name: &'static str, output: fn() -> Bytes, granted: usize) -> Case {
+    let error = Some("the conversion was stopped");
+    Case { granted, error, ..case(name, output, granted + 1) }
 }
 
 pub(crate) const ORDINARY: &[Case] = &[
@@ -78,8 +88,15 @@ pub(crate) const EXPLOSIVE: &[Case] = &[
     Case { times: 24, ..refused("a collection as a key", collection_key, "invalid map key: ") },
 ];
 
+/// Outputs of one long text each, which need more memory than is granted.
+pub(crate) const LONG: &[Case] = &[
+    stopped("one text with long escapes", quoted_escapes, 3),
+    stopped("one long text of bytes", binary, 3),
+    stopped("an alias of a long text", aliased_escapes, 9),
+];
+
 pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
-    ORDINARY.iter().chain(HOSTILE).chain(EXPLOSIVE)
+    ORDINARY.iter().chain(HOSTILE).chain(EXPLOSIVE).chain(LONG)
 }
 
 /// Repeats `piece`, with its number instead of `#`, up to [`SIZE`].
@@ -253,6 +270,14 @@ fn merge_list() -> Bytes {
 
 fn long_escapes() -> Bytes {
     repeated("a: ", "<<<<<<<<<<<<<<<<", "\n")
+}
+
+fn quoted_escapes() -> Bytes {
+    repeated("a: \"", "<<<<<<<<<<<<<<<<", "\"\n")
+}
+
+fn aliased_escapes() -> Bytes {
+    repeated("a: &a \"", "<<<<<<<<<<<<<<<<", "\"\nb: *a\n")
 }
 
 fn too_deep() -> Bytes {

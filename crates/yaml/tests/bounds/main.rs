@@ -44,10 +44,10 @@ struct Measured {
 }
 
 /// Counts manifests.
-#[derive(Default)]
 struct Counter {
     manifests: usize,
     told: usize,
+    granted: usize,
 }
 
 impl Receiver for Counter {
@@ -58,7 +58,7 @@ impl Receiver for Counter {
 
     fn goes_on(&mut self, memory: usize) -> bool {
         self.told = self.told.max(memory);
-        true
+        memory <= self.granted
     }
 }
 
@@ -71,7 +71,8 @@ fn measure(case: &'static Case) {
     fs::write("/proc/self/clear_refs", "5").expect("the peak is reset");
     let input = output.len();
     let read = move || {
-        let (mut text, mut counter) = (Vec::new(), Counter::default());
+        let (mut text, granted) = (Vec::new(), case.granted * input);
+        let mut counter = Counter { manifests: 0, told: 0, granted };
         let read = stream::read_stdout(&output, case.max_bytes, &mut text, &mut counter);
         let error = read.err().map(|error| error.to_string());
         (text.len(), counter, error)
@@ -166,6 +167,11 @@ fn ordinary_outputs_need_three_times_their_size() {
 #[test]
 fn hostile_outputs_need_a_small_multiple_of_their_size() {
     check(cases::HOSTILE);
+}
+
+#[test]
+fn memory_for_a_long_text_is_asked_for_before_it_is_written() {
+    check(cases::LONG);
 }
 
 #[test]
