@@ -219,11 +219,14 @@ impl<'a> Reader<'a> {
             Syntax::Invalid { offset, .. } => *offset,
             Syntax::UnexpectedEnd { .. } => self.text.len(),
         };
-        self.error(Problem::Json { text: fault.text(is_first) }, offset)
+        // A value counts once it is read.
+        let document = self.documents + 1;
+        let problem = Problem::Json { text: fault.text(is_first) };
+        Error::new(problem, Position { document, text: self.text, offset })
     }
 
     fn error(&self, problem: Problem, offset: usize) -> Error {
-        Error::new(problem, Position { document: self.documents.max(1), text: self.text, offset })
+        Error::new(problem, Position { document: self.documents, text: self.text, offset })
     }
 }
 

@@ -102,7 +102,10 @@ fn an_error_has_document_line_and_excerpt() {
     assert_eq!((error.document(), error.line(), error.excerpt()), (1, 2, Some("--- {b: 2}")));
 
     let error = stream_error("{\"a\":1}\n{\"b\":2}\n{\"c\":}\n");
-    assert_eq!((error.document(), error.line(), error.excerpt()), (2, 3, Some("{\"c\":}")));
+    assert_eq!((error.document(), error.line(), error.excerpt()), (3, 3, Some("{\"c\":}")));
+
+    let error = stream_error("{\"a\":1}\n{\"b\":]\n");
+    assert_eq!((error.document(), error.line(), error.excerpt()), (2, 2, Some("{\"b\":]")));
 }
 
 #[test]
