@@ -1,11 +1,15 @@
 //! The definition for helm: values that the Application sets, and dependencies.
 
-use std::fs;
+use std::{
+    fs::{self, File},
+    io::Write as _,
+    path::Path,
+};
 
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::{only, repository};
+use super::{only, repository, shop::Shop};
 
 #[test]
 fn values_of_a_chart_are_announced_and_take_effect() {
@@ -39,25 +43,62 @@ fn a_value_of_a_chart_cannot_become_an_option() {
     assert_eq!(manifest["metadata"]["annotations"]["note"], "v1\n--namespace=other");
 }
 
+/// Puts a chart into a repository in a directory.
+fn publish(shop: &Shop, chart: &Path, repository: &Path) {
+    let place = repository.to_str().unwrap();
+    shop.run("helm", &["package", chart.to_str().unwrap(), "--destination", place]);
+    shop.run("helm", &["repo", "index", place]);
+}
+
 #[test]
 fn a_chart_with_a_lock_gets_its_dependencies_from_their_repository() {
     let shop = only("helm");
     let Some(helm) = shop.examples.first() else { return };
     let application = shop.application(helm);
     let charts = TempDir::with_prefix("cmp-charts-").unwrap();
-    let (common, place) = (application.join("common"), charts.path().to_str().unwrap());
-    shop.run("helm", &["package", common.to_str().unwrap(), "--destination", place]);
-    shop.run("helm", &["repo", "index", place]);
-    fs::remove_dir_all(common).unwrap();
+    publish(&shop, &application.join("common"), charts.path());
+    fs::remove_dir_all(application.join("common")).unwrap();
     let address = repository::serve(charts.path().to_owned());
+    let dependencies =
+        format!("dependencies:\n- {{name: common, version: 0.1.0, repository: {address}}}\n");
+    let _server = shop.serve("none");
+    for (version, file, lock) in
+        [("v2", "Chart.yaml", "Chart.lock"), ("v1", "requirements.yaml", "requirements.lock")]
+    {
+        let head = format!("apiVersion: {version}\nname: web\nversion: 0.1.0\n");
+        fs::write(application.join("Chart.yaml"), head).unwrap();
+        let file = File::options().create(true).append(true).open(application.join(file));
+        file.unwrap().write_all(dependencies.as_bytes()).unwrap();
+        shop.run("helm", &["dependency", "update", application.to_str().unwrap()]);
+        fs::remove_dir_all(application.join("charts")).unwrap();
+        assert!(application.join(lock).exists());
+        assert_eq!(shop.ask(helm, &[]).manifests()[0]["kind"], "Deployment", "{version}");
+    }
+}
+
+#[test]
+fn charts_in_the_repository_are_used_unless_they_have_another_version() {
+    let shop = only("helm");
+    let Some(helm) = shop.examples.first() else { return };
+    let application = shop.application(helm);
+    let (common, charts) = (application.join("common"), application.join("charts"));
     let file = application.join("Chart.yaml");
     let chart = fs::read_to_string(&file).unwrap();
-    fs::write(&file, chart.replace("file://common", &address)).unwrap();
-    shop.run("helm", &["dependency", "update", application.to_str().unwrap()]);
-    fs::remove_dir_all(application.join("charts")).unwrap();
-    assert!(application.join("Chart.lock").exists());
+    // Nothing answers at this address.
+    fs::write(&file, chart.replace("file://common", "http://127.0.0.1:9")).unwrap();
     let _server = shop.serve("none");
-    assert_eq!(shop.ask(helm, &[]).manifests()[0]["kind"], "Deployment");
+    publish(&shop, &common, &charts);
+    fs::remove_file(charts.join("index.yaml")).unwrap();
+    assert_eq!(shop.ask(helm, &[]).manifests()[0]["kind"], "Deployment", "a package");
+    fs::remove_file(charts.join("common-0.1.0.tgz")).unwrap();
+    fs::rename(&common, charts.join("common")).unwrap();
+    assert_eq!(shop.ask(helm, &[]).manifests()[0]["kind"], "Deployment", "a directory");
+    let library = charts.join("common/Chart.yaml");
+    let other = fs::read_to_string(&library).unwrap().replace("0.1.0", "0.2.0");
+    fs::write(&library, other).unwrap();
+    let rendered = shop.ask(helm, &[]);
+    let error = rendered.error();
+    assert!(error.contains("no cached repository"), "{error}");
 }
 
 /// Values that `helm --set` reads as something else when written as they are.
