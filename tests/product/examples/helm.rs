@@ -45,22 +45,29 @@ fn a_value_of_a_chart_cannot_become_an_option() {
 
 /// Puts a chart into a repository in a directory.
 fn publish(shop: &Shop, chart: &Path, repository: &Path) {
+    fs::create_dir_all(repository).unwrap();
     let place = repository.to_str().unwrap();
     shop.run("helm", &["package", chart.to_str().unwrap(), "--destination", place]);
     shop.run("helm", &["repo", "index", place]);
 }
 
 #[test]
-fn a_chart_with_a_lock_gets_its_dependencies_from_their_repository() {
+fn a_chart_with_a_lock_gets_each_dependency_from_its_repository() {
     let shop = only("helm");
     let Some(helm) = shop.examples.first() else { return };
     let application = shop.application(helm);
     let charts = TempDir::with_prefix("cmp-charts-").unwrap();
-    publish(&shop, &application.join("common"), charts.path());
-    fs::remove_dir_all(application.join("common")).unwrap();
+    let common = application.join("common");
+    publish(&shop, &common, &charts.path().join("a/b"));
+    fs::write(common.join("Chart.yaml"), "{apiVersion: v2, name: other, version: 0.1.0}").unwrap();
+    publish(&shop, &common, &charts.path().join("a-b"));
+    fs::remove_dir_all(common).unwrap();
     let address = repository::serve(charts.path().to_owned());
-    let dependencies =
-        format!("dependencies:\n- {{name: common, version: 0.1.0, repository: {address}}}\n");
+    let dependencies = format!(
+        "dependencies:\n\
+         - {{name: common, version: 0.1.0, repository: {address}/a/b}}\n\
+         - {{name: other, version: 0.1.0, repository: {address}/a-b}}\n"
+    );
     let _server = shop.serve("none");
     for (version, file, lock) in
         [("v2", "Chart.yaml", "Chart.lock"), ("v1", "requirements.yaml", "requirements.lock")]
