@@ -78,8 +78,8 @@ fn a_chart_with_a_lock_gets_each_dependency_from_its_repository() {
         file.unwrap().write_all(dependencies.as_bytes()).unwrap();
         shop.run("helm", &["dependency", "update", application.to_str().unwrap()]);
         fs::remove_dir_all(application.join("charts")).unwrap();
-        assert!(application.join(lock).exists());
         assert_eq!(shop.ask(helm, &[]).manifests()[0]["kind"], "Deployment", "{version}");
+        fs::remove_file(application.join(lock)).unwrap();
     }
 }
 
@@ -155,4 +155,19 @@ fn announced_values_change_nothing_when_they_are_saved() {
     let before = shop.ask(helm, &[]);
     let after = shop.ask(helm, &["--application", file.to_str().unwrap()]);
     assert_eq!(after.manifests(), before.manifests());
+}
+
+#[test]
+fn large_values_are_announced() {
+    let shop = only("helm");
+    let Some(helm) = shop.examples.first() else { return };
+    // One argument of a program can have 128 KiB.
+    let large = "x".repeat(200 << 10);
+    let file = shop.application(helm).join("values.yaml");
+    let values = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{values}large: {large}\n")).unwrap();
+    let _server = shop.serve("none");
+    let announced = shop.announced(helm);
+    let values = announced.iter().find(|parameter| parameter["name"] == "values").unwrap();
+    assert_eq!(values["map"]["large"], large);
 }
