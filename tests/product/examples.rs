@@ -157,6 +157,50 @@ fn files_stay_apart_and_unchanged_however_they_end() {
     }
 }
 
+/// Definitions that print the manifests of an application as they are, and names of
+/// manifests for them.
+const NAMES: [(&str, &[&str]); 2] = [
+    ("concat", &["a.yaml", "b.yml"]),
+    ("sops", &["a.yaml", "b.yml", "c.json", "d.enc.yaml", "e.enc.yml", "f.enc.json"]),
+];
+
+#[test]
+fn every_manifest_is_printed_whatever_its_name_ends_with() {
+    let printers = NAMES.map(|(name, _)| name);
+    let printers = EXAMPLES.into_iter().filter(|example| printers.contains(&example.name));
+    let shop = Shop::new(&printers.collect::<Vec<_>>());
+    let _server = shop.serve("none");
+    let secret = |name: &str| json!({"kind": "Secret", "name": name, "data": {"a": PASSWORD}});
+    for example in &shop.examples {
+        let (_, names) = NAMES.into_iter().find(|(name, _)| *name == example.name).unwrap();
+        for name in names {
+            let file = shop.application(example).join(name);
+            fs::write(&file, secret(name).to_string()).unwrap();
+            if name.contains(".enc.") {
+                let format = if name.contains(".json") { "json" } else { "yaml" };
+                let encrypted = shop.encrypted(&file, format);
+                fs::write(&file, encrypted).unwrap();
+            }
+        }
+        let manifests = shop.ask(example, &[]).manifests();
+        for name in names {
+            assert!(manifests.contains(&secret(name)), "{}: {name}: {manifests:?}", example.name);
+        }
+    }
+}
+
+#[test]
+fn a_directory_without_manifests_is_an_error() {
+    let shop = only("concat");
+    let application = shop.application(&shop.examples[0]);
+    fs::remove_dir_all(application.join("base")).unwrap();
+    fs::rename(application.join("deployment.yaml"), application.join("deployment.txt")).unwrap();
+    let _server = shop.serve("none");
+    let rendered = shop.ask(&shop.examples[0], &[]);
+    let error = rendered.error();
+    assert!(error.contains("minimumManifests"), "{error}");
+}
+
 /// A definition as people publish it: `find` succeeds although sops fails.
 const PUBLISHED: &str = "
   generate:

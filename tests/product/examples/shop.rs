@@ -119,20 +119,24 @@ impl Shop {
         self.run("age-keygen", &["-o", key.to_str().unwrap()]);
         // As in a volume of Kubernetes.
         fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
-        let public = self.run("age-keygen", &["-y", key.to_str().unwrap()]);
         for example in &self.examples {
             let application = self.application(example);
-            if let Some(plain) = application.join("secret.plain").to_str()
-                && fs::exists(plain).unwrap()
-            {
-                let public = public.trim();
-                let format = ["--input-type", "yaml", "--output-type", "yaml"];
-                let regex = ["--encrypted-regex", "^(data|stringData)$"];
-                let all = ["--encrypt", "--age", public].into_iter().chain(format).chain(regex);
-                let encrypted = self.run("sops", &all.chain([plain]).collect::<Vec<_>>());
+            let plain = application.join("secret.plain");
+            if plain.exists() {
+                let encrypted = self.encrypted(&plain, "yaml");
                 fs::write(application.join("secret.enc.yaml"), encrypted).unwrap();
             }
         }
+    }
+
+    /// A file of YAML, encrypted for the key, in this format.
+    pub(super) fn encrypted(&self, plain: &Path, format: &str) -> String {
+        let key = self.bench.path("keys/age.txt");
+        let public = self.run("age-keygen", &["-y", key.to_str().unwrap()]);
+        let types = ["--input-type", "yaml", "--output-type", format];
+        let regex = ["--encrypted-regex", "^(data|stringData)$", plain.to_str().unwrap()];
+        let all = ["--encrypt", "--age", public.trim()].into_iter().chain(types).chain(regex);
+        self.run("sops", &all.collect::<Vec<_>>())
     }
 
     /// A command with the variables of the sidecar.
