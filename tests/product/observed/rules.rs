@@ -193,3 +193,43 @@ fn prometheus_accepts_the_expressions_of_the_dashboard() {
     fs::write(&path, group.to_string()).unwrap();
     accepts(&["check", "rules", path.to_str().unwrap()], "");
 }
+
+/// Series of a Pod as Prometheus stores them: the repo-server exports `process_*`, too.
+fn series_of_a_pod() -> Vec<Value> {
+    let ours = r#"{namespace="argocd", pod="p", job="cmp", instance="10.0.0.1:9180"}"#;
+    let theirs = r#"{namespace="argocd", pod="p", job="repo-server", instance="10.0.0.1:8084"}"#;
+    [
+        ("argocd_cmp_build_info", ours, 1),
+        ("process_resident_memory_bytes", ours, 20),
+        ("process_resident_memory_bytes", theirs, 500),
+        ("process_open_fds", ours, 1),
+        ("process_open_fds", theirs, 9),
+        ("process_max_fds", ours, 10),
+        ("process_max_fds", theirs, 10),
+    ]
+    .map(|(name, labels, value)| {
+        serde_json::json!({"series": format!("{name}{labels}"), "values": value.to_string()})
+    })
+    .to_vec()
+}
+
+#[test]
+fn the_dashboard_shows_the_process_of_the_supervisor_alone() {
+    let tests: Vec<_> = dashboard()
+        .into_iter()
+        .filter(|text| text.contains("(process_"))
+        .map(|text| {
+            let (labels, value) =
+                if text.contains("_fds") { ("{}", 0.1) } else { (r#"{pod="p"}"#, 20.0) };
+            let samples = serde_json::json!([{"labels": labels, "value": value}]);
+            let text = text.replace("$namespace", "argocd");
+            serde_json::json!({"expr": text, "eval_time": "0m", "exp_samples": samples})
+        })
+        .collect();
+    assert_eq!(tests.len(), 2, "{tests:?}");
+    let test = serde_json::json!({"input_series": series_of_a_pod(), "promql_expr_test": tests});
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("test.json");
+    fs::write(&path, serde_json::json!({"tests": [test]}).to_string()).unwrap();
+    accepts(&["test", "rules", path.to_str().unwrap()], "");
+}
