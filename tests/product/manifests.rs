@@ -115,6 +115,19 @@ fn every_file_is_valid_and_fits_the_program() {
     assert!(found >= 6, "only {found} sidecars");
 }
 
+#[test]
+fn the_pod_monitor_scrapes_the_port_of_every_sidecar() {
+    let all = files(&deploy()).into_iter();
+    let all: Vec<_> = all.flat_map(|path| documents(&fs::read(path).unwrap())).collect();
+    let parts: Vec<_> = all.iter().flat_map(inside).collect();
+    let mut endpoints = parts.iter().flat_map(|part| items(part, "podMetricsEndpoints"));
+    let port = text(&endpoints.next().unwrap()["port"]);
+    let sidecars = parts.iter().filter(|part| part.get("livenessProbe").is_some());
+    let names: Vec<_> = sidecars.map(|sidecar| text(&sidecar["ports"][0]["name"])).collect();
+    assert!(names.len() >= 6, "{names:?}");
+    assert!(names.iter().all(|name| *name == port), "{port}: {names:?}");
+}
+
 /// Asserts that a busy node does not end all requests: Kubernetes' default of 1 s is too
 /// short for it.
 #[track_caller]

@@ -30,7 +30,7 @@ const KEYS: [(&str, &str); 27] = [
     ("image", "reference pullPolicy"),
     ("ports", "name containerPort protocol port"),
     ("env", "name value"),
-    ("podMetricsEndpoints", "portNumber path"),
+    ("podMetricsEndpoints", "port path"),
     ("behavior", "scaleDown"),
     ("scaleTargetRef", "apiVersion kind name"),
 ];
