@@ -1,5 +1,6 @@
 //! Everything in `deploy`: it is valid, fits the program and fits itself.
 
+mod components;
 mod keys;
 
 use std::{

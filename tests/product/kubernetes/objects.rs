@@ -126,7 +126,8 @@ fn migrated() -> Vec<Object> {
     each.collect()
 }
 
-fn tool(name: &str) -> Option<PathBuf> {
+/// A tool; `None` if it is missing, which fails where no test may be skipped.
+pub(crate) fn tool(name: &str) -> Option<PathBuf> {
     let found = tool::find(name);
     if found.is_none() {
         skip(&format!("needs {name}: run tests/tools/build"));
