@@ -49,3 +49,10 @@ fn tools_keep_the_variables_of_the_sidecar() {
         assert_eq!(names, ["REGION", "PATH"], "{tools}");
     }
 }
+
+#[test]
+fn the_autoscaler_alone_sets_the_number_of_replicas() {
+    let patch = json!({"op": "add", "path": "/spec/replicas", "value": 2});
+    let deployment = built("components/sidecar", &patch, "components/autoscaling");
+    assert!(deployment.is_none_or(|deployment| deployment["spec"].get("replicas").is_none()));
+}
