@@ -9,3 +9,4 @@ mod mentions;
 mod rules;
 mod sources;
 mod tables;
+mod versions;
