@@ -58,6 +58,17 @@ pub(super) fn dashboard() -> Vec<String> {
     found
 }
 
+/// The unit in which a panel shows one of its expressions.
+fn unit(panel: &Value, target: &Value) -> String {
+    let config = &panel["fieldConfig"];
+    let matcher = serde_json::json!({"id": "byFrameRefID", "options": target["refId"]});
+    let overrides = config["overrides"].as_array().into_iter().flatten();
+    let own = overrides.filter(|one| one["matcher"] == matcher);
+    let properties = own.flat_map(|one| one["properties"].as_array().unwrap());
+    let mut units = properties.filter(|one| one["id"] == "unit").map(|one| &one["value"]);
+    units.next().unwrap_or(&config["defaults"]["unit"]).as_str().unwrap().to_owned()
+}
+
 /// The names in an expression, each with the text after it.
 fn names(expression: &str) -> Vec<(&str, &str)> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b':';
@@ -98,6 +109,21 @@ fn every_metric_and_label_in_deploy_is_declared() {
                 let is_declared = family.labels.iter().any(|known| known.name() == label);
                 assert!(is_declared || ADDED.contains(&label), "{name}: {label}: {expression}");
             }
+        }
+    }
+}
+
+#[test]
+fn panels_show_bytes_as_bytes_and_nothing_else_so() {
+    let dashboard: Value = serde_json::from_str(&text("deploy/grafana/dashboard.json")).unwrap();
+    for panel in dashboard["panels"].as_array().unwrap() {
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let expression = target["expr"].as_str().unwrap();
+            let is_ratio = expression.contains(" / ");
+            let has_bytes = names(expression).iter().any(|(name, _)| name.contains("_bytes"));
+            let unit = unit(panel, target);
+            let shows_bytes = ["bytes", "Bps"].contains(&unit.as_str());
+            assert_eq!(shows_bytes, has_bytes && !is_ratio, "{unit}: {expression}");
         }
     }
 }
