@@ -8,7 +8,7 @@ use super::{
     container::NAME,
     edit,
     field::{list, text},
-    masked::masked,
+    masked::{masked, masked_words},
     plugin::Plugin,
     reference::{is_expanded, names, reference},
     report::Report,
@@ -86,8 +86,7 @@ fn start(plugin: &Plugin, report: &mut Report) {
         }
     }
     if plugin.sidecar.has_unknown_start() {
-        let words: Vec<_> = plugin.sidecar.command().collect();
-        let words = masked(&words.join(" "));
+        let words = masked_words(plugin.sidecar.command());
         let what = match (plugin.sidecar.has_command(), words.as_str()) {
             (true, _) => words,
             (false, "") => "the image's entrypoint".to_owned(),

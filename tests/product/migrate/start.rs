@@ -12,6 +12,10 @@ fn credentials_in_the_start_of_a_sidecar_are_not_told() {
     for (command, told) in [
         ("[/entry.sh, --token, hunter22]", "instead of /entry.sh --token ***: "),
         (
+            "[/entry.sh, --otlp-headers, authorization=Bearer hunter22]",
+            "instead of /entry.sh --otlp-headers ***: ",
+        ),
+        (
             "[sh, -c, 'export A_PASSWORD=hunter22; exec argocd-cmp-server']",
             "definition: export A_PASSWORD=***; exec argocd-cmp-server",
         ),
@@ -126,7 +130,7 @@ fn every_flag_for_traces_is_reported() {
     for (flag, value) in [
         ("address", "collector:4317"),
         ("attrs", "a:b"),
-        ("headers", "x-token=hunter22"),
+        ("headers", "x-honeycomb-team=hunter22"),
         ("sample-ratio", "0.1"),
     ] {
         let removed = format!("plugin `a`: --otlp-{flag} was removed: give it to cmp-supervisor");
