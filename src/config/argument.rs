@@ -104,6 +104,8 @@ pub(super) fn expected(what: impl Display) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use clap::{Args, Command, CommandFactory, FromArgMatches, Parser};
     use cmp_sandbox::{Bounds, Network};
 
@@ -271,6 +273,12 @@ mod tests {
             assert!(error.starts_with(&start) || flag == "--isolation", "{error}");
             assert!(error.contains(expected), "{flag}: {error}");
         }
+    }
+
+    #[test]
+    fn a_file_beside_the_definitions_is_one_more_path_and_may_have_a_colon() {
+        let given = serve(&["--events", "--script=/a:b", "--script=/c", "--read=/d:/e"]).unwrap();
+        assert_eq!(given.bounds().read, ["/d", "/e", "/a:b", "/c"].map(PathBuf::from));
     }
 
     #[test]

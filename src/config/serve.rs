@@ -166,6 +166,9 @@ pub struct Serve {
     /// Report what the kernel refuses to commands; only for `render`
     #[arg(long, hide = true, requires = "events")]
     pub observe: bool,
+    /// A file that commands may read, in addition to --read; only for `render`
+    #[arg(long, hide = true, requires = "events", value_name = "PATH")]
+    pub(super) script: Vec<PathBuf>,
     /// The only definition, when serving as argocd-cmp-server.
     #[arg(skip)]
     pub(crate) single: Option<PathBuf>,
@@ -337,7 +340,7 @@ impl Serve {
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         Bounds {
-            read: self.read.iter().map(|path| absolute(path)).collect(),
+            read: self.read.iter().chain(&self.script).map(|path| absolute(path)).collect(),
             caches: Caches::default(),
             network: self.network.0.clone(),
             cpu_seconds: self.max_cpu.0,

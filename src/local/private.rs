@@ -132,7 +132,7 @@ impl Setup<'_> {
             .args(["--request-cgroups", "off", "--keep-failed", "0"]);
         let plugins = self.options.plugins_dir();
         for script in &copies.scripts {
-            command.arg("--read").arg(plugins.join(script));
+            command.arg("--script").arg(plugins.join(script));
         }
         if self.observation == Observation::On {
             let timeout = format!("{}ms", self.options.timeout.0.as_millis());

@@ -101,6 +101,19 @@ fn the_operators_paths_can_be_read() {
 }
 
 #[test]
+fn files_beside_definitions_hide_no_path_of_the_operator() {
+    for tier in tiers() {
+        let (bench, path) = own(Path::to_owned, |_| ());
+        let beside = bench.path("plugins").join("a:b.txt");
+        fs::write(&beside, "beside").unwrap();
+        let both = format!("set -e; cat {} > /dev/null; {}", beside.display(), script(&path));
+        bench.add("tried", "", &both);
+        let bench = bench.with("CMP_SUPERVISOR_READ", &path.display().to_string());
+        assert_eq!(bench.render(tier, &[]).value("data"), "told", "{tier}");
+    }
+}
+
+#[test]
 fn a_link_can_be_read_by_its_own_name() {
     for tier in tiers() {
         let link = |data: &Path| data.with_file_name("link");
