@@ -148,7 +148,7 @@ fn perform(verb: Verb) -> ExitCode {
         Verb::Migrate(options) => match migrate(&options) {
             Ok(migrated) => {
                 let code = report(&migrated.report, &migrated.manifests);
-                if options.check.application.is_none() {
+                if options.check.application.is_none() || code != ExitCode::SUCCESS {
                     return code;
                 }
                 run(local::compare(&migrated.plugins, &options.check))

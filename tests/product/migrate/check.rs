@@ -110,6 +110,20 @@ fn an_unknown_plugin_and_a_missing_server_are_named() {
 
 #[test]
 fn a_plugin_whose_discovery_fails_is_left_out() {
+#[test]
+fn a_result_that_cannot_be_written_is_not_compared() {
+    let place = Place::new("cat here.yaml");
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut migrate = program();
+    migrate.arg("migrate").arg(place.path("pod.yaml")).arg("--check").arg(place.path("app"));
+    migrate.arg("--check-server").arg(place.path("none")).stdout(full);
+    let output = migrate.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("error: cannot print the result: "), "{stderr}");
+    assert!(!stderr.contains("cannot start"), "{stderr}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
     let place = Place::new("cat here.yaml");
     let pod = fs::read_to_string(place.path("pod.yaml")).unwrap();
     let (pod, map) = pod.split_once("---\n").unwrap();
