@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    fmt,
     fs::{File, OpenOptions},
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
@@ -22,9 +23,17 @@ const STDIN: &str = "stdin";
 /// The bytes of a file, or the reason why they cannot be read.
 pub(crate) type Content = Result<Vec<u8>, Box<Diagnostic>>;
 
+/// Origin of an input.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Origin {
+    Stdin,
+    Path(PathBuf),
+}
+
 /// A file, or an entry that cannot be read as one.
 #[derive(Debug)]
 pub(super) struct Input {
+    origin: Origin,
     /// Its name in results.
     pub(super) path: String,
     /// Its name in a plugins directory.
@@ -50,35 +59,42 @@ pub(super) fn collect(paths: &[PathBuf]) -> Vec<Input> {
     let mut seen = BTreeSet::new();
     let all = paths.iter().flat_map(|path| {
         if path.as_os_str() == "-" {
-            return vec![Input::new(STDIN.into(), STDIN.into(), bounded(io::stdin().lock()))];
+            return vec![Input::new(Origin::Stdin, STDIN.into(), bounded(io::stdin().lock()))];
         }
         if path.is_dir() { directory(path) } else { vec![Input::file(path)] }
     });
-    all.filter(|input| seen.insert(input.path.clone())).collect()
+    all.filter(|input| seen.insert(input.origin.clone())).collect()
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdin => formatter.write_str(STDIN),
+            // Results have only names, and a file may have that of standard input.
+            Self::Path(path) if path.as_os_str() == STDIN => write!(formatter, "./{STDIN}"),
+            Self::Path(path) => path.display().fmt(formatter),
+        }
+    }
 }
 
 impl Input {
-    fn new(path: String, name: String, text: Content) -> Self {
+    fn new(origin: Origin, name: String, text: Content) -> Self {
         let is_large = text.as_ref().is_ok_and(|text| text.len() as u64 > MAX_FILE);
         // Regions refer to lines of UTF-8 text.
         let text = text.map(|text| cmp_yaml::utf8(&text).into_owned());
-        Self { path, name, kind: InputKind::File, text, is_large }
+        let path = origin.to_string();
+        Self { origin, path, name, kind: InputKind::File, text, is_large }
     }
 
     fn file(path: &Path) -> Self {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        Self::new(path.display().to_string(), name, read(path))
+        Self::new(Origin::Path(path.to_owned()), name, read(path))
     }
 
     fn directory(path: &Path, diagnostic: Diagnostic) -> Self {
-        let name = path.display().to_string();
-        Self {
-            path: name.clone(),
-            name,
-            kind: InputKind::Directory,
-            text: Err(Box::new(diagnostic)),
-            is_large: false,
-        }
+        let origin = Origin::Path(path.to_owned());
+        let name = origin.to_string();
+        Self { kind: InputKind::Directory, ..Self::new(origin, name, Err(Box::new(diagnostic))) }
     }
 
     /// The definitions and problems of this input. A stream of manifests may be larger than a
@@ -141,13 +157,13 @@ fn directory(path: &Path) -> Vec<Input> {
             return vec![Input::directory(path, diagnostic)];
         }
     };
-    let shown = |name: &str| path.join(name).display().to_string();
+    let origin = |name: &str| Origin::Path(path.join(name));
     let file = |Source { name, text, .. }: Source| {
-        Input::new(shown(&name), name, text.map_err(|reason| Box::new(reason.diagnostic())))
+        Input::new(origin(&name), name, text.map_err(|reason| Box::new(reason.diagnostic())))
     };
     let ignored = |entry: Ignored| Input {
         kind: InputKind::Ignored(entry.reason),
-        ..Input::new(shown(&entry.name), String::new(), Err(Box::new(entry.diagnostic())))
+        ..Input::new(origin(&entry.name), String::new(), Err(Box::new(entry.diagnostic())))
     };
     let is_empty = snapshot.files.is_empty();
     let files = snapshot.files.into_iter().map(file);
@@ -187,4 +203,23 @@ fn unreadable(error: &io::Error) -> Box<Diagnostic> {
 fn open(path: &Path) -> io::Result<File> {
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     OpenOptions::new().read(true).custom_flags(nonblocking).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt};
+
+    use super::*;
+
+    #[test]
+    fn files_with_names_that_look_the_same_are_two_inputs() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &[u8]| {
+            let path = directory.path().join(OsStr::from_bytes(name));
+            fs::write(&path, "").unwrap();
+            path
+        };
+        let (one, other) = (file(b"\xfe.yaml"), file(b"\xff.yaml"));
+        assert_eq!(collect(&[one.clone(), other, one]).len(), 2);
+    }
 }

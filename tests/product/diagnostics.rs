@@ -16,6 +16,10 @@ fn directory() -> PathBuf {
 const PROGRAMS: [&str; 4] = ["helm", "kustomize", "sh", "x"];
 
 fn run(arguments: &[&str], input: &[u8]) -> Output {
+    run_in(&directory(), arguments, input)
+}
+
+fn run_in(directory: &Path, arguments: &[&str], input: &[u8]) -> Output {
     let programs = tempfile::tempdir().unwrap();
     for name in PROGRAMS {
         let path = programs.path().join(name);
@@ -25,7 +29,7 @@ fn run(arguments: &[&str], input: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"))
         .env("PATH", programs.path())
         .args(arguments)
-        .current_dir(directory())
+        .current_dir(directory)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -128,6 +132,18 @@ fn standard_input_is_one_more_file() {
 fn a_program_that_this_machine_lacks_is_a_warning_that_does_not_count() {
     let text = "kind: ConfigManagementPlugin\nmetadata: {name: a}\n\
                 spec:\n  init: {command: [helm]}\n  generate: {command: [no-such-tool]}\n";
+#[test]
+fn a_file_may_have_the_name_of_standard_input() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("stdin"), "kind: [").unwrap();
+    let text = fs::read(directory().join("configmap.yaml")).unwrap();
+    let output = run_in(place.path(), &["validate", "-", "stdin", "--output", "github"], &text);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for file in ["stdin", "./stdin"] {
+        assert!(text.contains(&format!("::error file={file},line=")), "{file}: {text}");
+    }
+}
+
     let arguments = ["validate", "-", "--output", "github", "--deny-warnings"];
     let output = run(&arguments, text.as_bytes());
     let shown = String::from_utf8(output.stdout).unwrap();
