@@ -106,6 +106,11 @@ impl Validation {
         self.inputs.iter().filter(|input| input.kind == InputKind::File).count()
     }
 
+    /// True if a problem is one of a directory.
+    fn is_directory(&self, file: &str) -> bool {
+        self.inputs.iter().any(|input| input.path == file && input.is_directory())
+    }
+
     /// A line of a file, counted from 1.
     fn line(&self, file: &str, line: usize) -> Option<&[u8]> {
         self.inputs.iter().find(|input| input.path == file)?.line(line)

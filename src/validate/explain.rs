@@ -24,7 +24,7 @@ pub fn explain(code: Option<&str>) -> Result<String, NoSuchCode> {
 }
 
 /// The section of a code, without the `##` of its heading.
-fn section(code: Code) -> Option<String> {
+pub(super) fn section(code: Code) -> Option<String> {
     let heading = format!("## {code}");
     let start = DOCUMENTATION.find(&heading)? + "## ".len();
     let section = DOCUMENTATION.get(start..)?;

@@ -123,6 +123,12 @@ impl Input {
         matches!(self.kind, InputKind::Ignored(_))
     }
 
+    /// True for a directory, which has no lines.
+    pub(super) fn is_directory(&self) -> bool {
+        let ignored = [Exclusion::Directory, Exclusion::Depth].map(InputKind::Ignored);
+        self.kind == InputKind::Directory || ignored.contains(&self.kind)
+    }
+
     /// True for an entry whose name alone says that it is no definition, such as `README.md`.
     pub(super) fn is_of_another_kind(&self) -> bool {
         matches!(self.kind, InputKind::Ignored(Exclusion::Extension | Exclusion::Reserved))

@@ -129,10 +129,6 @@ fn standard_input_is_one_more_file() {
 }
 
 #[test]
-fn a_program_that_this_machine_lacks_is_a_warning_that_does_not_count() {
-    let text = "kind: ConfigManagementPlugin\nmetadata: {name: a}\n\
-                spec:\n  init: {command: [helm]}\n  generate: {command: [no-such-tool]}\n";
-#[test]
 fn a_file_may_have_the_name_of_standard_input() {
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("stdin"), "kind: [").unwrap();
@@ -144,6 +140,10 @@ fn a_file_may_have_the_name_of_standard_input() {
     }
 }
 
+#[test]
+fn a_program_that_this_machine_lacks_is_a_warning_that_does_not_count() {
+    let text = "kind: ConfigManagementPlugin\nmetadata: {name: a}\n\
+                spec:\n  init: {command: [helm]}\n  generate: {command: [no-such-tool]}\n";
     let arguments = ["validate", "-", "--output", "github", "--deny-warnings"];
     let output = run(&arguments, text.as_bytes());
     let shown = String::from_utf8(output.stdout).unwrap();
@@ -167,6 +167,26 @@ fn sarif_names_every_code_and_every_place() {
         assert!(place["region"]["startLine"].as_u64().unwrap() > 0, "{result}");
     }
     assert!(results.iter().any(|result| result["relatedLocations"].is_array()));
+    for rule in rules {
+        for key in ["shortDescription", "fullDescription", "help"] {
+            assert!(!rule[key]["text"].as_str().unwrap().is_empty(), "{key}: {rule}");
+        }
+    }
+}
+
+/// Code scanning shows a result only with a line.
+#[test]
+fn sarif_has_a_line_for_files_and_none_for_directories() {
+    let place = tempfile::tempdir().unwrap();
+    fs::create_dir(place.path().join("empty")).unwrap();
+    let output = run_in(place.path(), &["validate", "./none", "./empty", "-o", "sarif"], b"");
+    let log: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result = |index: usize| &log["runs"][0]["results"][index]["locations"][0];
+    let [none, empty] = [0, 1].map(|index| &result(index)["physicalLocation"]);
+    assert_eq!(none["artifactLocation"]["uri"], "none");
+    assert_eq!(none["region"], serde_json::json!({"startLine": 1}));
+    assert_eq!(empty["artifactLocation"]["uri"], "empty");
+    assert!(empty.get("region").is_none(), "{empty}");
 }
 
 #[test]
