@@ -49,15 +49,19 @@ use self::{
     target::{Claim, Target, ask, choose, is_unclaimed, wanted},
 };
 use crate::{
-    config::{Application, OutputFormat},
+    config::{self, Application, OutputFormat},
+    metrics::Method,
     plural::plural,
 };
 
 /// The request to send: of an application of this machine, or of a bundle.
-fn request(options: &Application, report: &Report) -> Result<Request, LocalError> {
+fn request(options: &Application, method: Method, report: &Report) -> Result<Request, LocalError> {
+    if let Some(name) = config::conflict(&options.fields.param) {
+        return Err(LocalError::Parameters(name.to_owned()));
+    }
     let Some(path) = &options.from_bundle else { return Subject::find(options)?.pack(report) };
     let failed = |error| LocalError::Bundle { path: path.clone(), error: Box::new(error) };
-    replay(path, options, report).map_err(failed)
+    replay(path, options, method, report).map_err(failed)
 }
 
 /// Prints the application's manifests. With `twice`, renders them again and
@@ -68,7 +72,7 @@ pub async fn render(
     format: OutputFormat,
 ) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let Request { plugin, parcel, .. } = &request(options, &report)?;
+    let Request { plugin, parcel, .. } = &request(options, Method::Generate, &report)?;
     let plugin = plugin.as_deref();
     let target = Target::open(options, Observation::Off, plugin, &mut report).await?;
     let rendered = target.with(&mut report, async |sockets| {
@@ -124,7 +128,7 @@ fn warnings(manifests: &[Bytes]) -> Vec<String> {
 /// Prints which plugins claim the application.
 pub async fn matches(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let Request { plugin, parcel, .. } = &request(options, &report)?;
+    let Request { plugin, parcel, .. } = &request(options, Method::Match, &report)?;
     let plugin = plugin.as_deref();
     let target = Target::open(options, Observation::Off, plugin, &mut report).await?;
     let claims = target.with(&mut report, async |sockets| {
@@ -147,7 +151,7 @@ pub async fn matches(options: &Application, format: OutputFormat) -> Result<(), 
 /// Prints the parameters that the application can set.
 pub async fn parameters(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let Request { plugin, parcel, .. } = &request(options, &report)?;
+    let Request { plugin, parcel, .. } = &request(options, Method::Parameters, &report)?;
     let plugin = plugin.as_deref();
     let target = Target::open(options, Observation::Off, plugin, &mut report).await?;
     let announced = target.with(&mut report, async |sockets| {

@@ -48,7 +48,7 @@ pub(super) fn variables_of(
 
 /// Replaces references to variables of the build environment. An unknown one is
 /// empty, and `$$` is a dollar sign, as in Argo CD.
-fn substitute(value: &str, known: &[(String, String)]) -> String {
+pub(super) fn substitute(value: &str, known: &[(String, String)]) -> String {
     cmp_go::expand(value, |name| {
         if name == "$" {
             return name.to_owned();

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     config::{Application, OutputFormat},
     grpc::ClientError,
+    metrics::Method,
     plural::plural,
 };
 
@@ -27,7 +28,7 @@ const SPARE: Duration = Duration::from_secs(30);
 /// observed, and prints `spec.sandbox` and `spec.limits` for it.
 pub async fn observe(options: &Application, format: OutputFormat) -> Result<(), LocalError> {
     let mut report = Report::new();
-    let mut request = super::request(options, &report)?;
+    let mut request = super::request(options, Method::Generate, &report)?;
     request.parcel.timeout += SPARE;
     let Request { plugin, parcel, .. } = &request;
     let plugin = plugin.as_deref();

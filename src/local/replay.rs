@@ -11,12 +11,17 @@ use tempfile::NamedTempFile;
 use thiserror::Error;
 
 use super::{
-    environment::variables_of, parameters::ParameterValue, report::Report, request::Request,
+    environment::{substitute, variables_of},
+    parameters::ParameterValue,
+    report::Report,
+    request::Request,
 };
 use crate::{
     bundle::{Bundle, NotBundle, Record},
     config::{self, Application},
+    evidence::BUILD_ENVIRONMENT,
     grpc::Parcel,
+    metrics::Method,
 };
 
 /// A bundle cannot be sent again.
@@ -66,11 +71,12 @@ impl Origin {
     }
 }
 
-/// Reads a bundle, and composes its request. Values that the bundle does not have
+/// Reads a bundle, and composes its request for a method. Values that the bundle does not have
 /// come from the flags.
 pub(super) fn replay(
     path: &Path,
     options: &Application,
+    method: Method,
     report: &Report,
 ) -> Result<Request, NotReplayed> {
     let Bundle { record, archive, .. } = Bundle::read(BufReader::new(File::open(path)?))?;
@@ -80,7 +86,7 @@ pub(super) fn replay(
     file.flush()?;
     let about = format!("plugin {}, application {}", record.plugin, record.application);
     report.step("replaying", &format!("request {}: {about}", record.request_id));
-    if let Some(difference) = other_method(&record) {
+    if let Some(difference) = other_method(&record, method, path) {
         report.warn(&difference);
     }
     let parcel = Parcel {
@@ -98,18 +104,23 @@ pub(super) fn replay(
     Ok(Request { plugin, parcel, _file: file })
 }
 
-/// The difference if the failed request did not generate manifests.
-fn other_method(record: &Record) -> Option<String> {
-    let method = record.request.get("method").and_then(Value::as_str)?;
-    let verb = match method {
+/// The difference if the failed request was of another method.
+fn other_method(record: &Record, method: Method, path: &Path) -> Option<String> {
+    let failed = record.request.get("method").and_then(Value::as_str)?;
+    let verb = match failed {
+        "generate" => "render",
         "match" => "match",
         "parameters" => "params",
         _ => return None,
     };
-    Some(format!(
-        "the bundle is of a failed `{method}`, but manifests are generated now: to repeat it, \
-         unpack the repository with `tar xOf FILE archive | tar xz`, and run `cmp-supervisor {verb}`"
-    ))
+    (failed != method.as_str()).then(|| {
+        format!(
+            "the bundle is of a failed `{failed}`, and this command sends `{}`: to repeat the failed \
+             request, run `cmp-supervisor {verb} --from-bundle {}`",
+            method.as_str(),
+            path.display()
+        )
+    })
 }
 
 fn no_archive(record: &Record) -> NotReplayed {
@@ -129,8 +140,15 @@ fn no_archive(record: &Record) -> NotReplayed {
 /// The variables of the request. Flags replace those of the same name.
 fn environment(record: &Record, options: &Application, report: &Report) -> Vec<(String, String)> {
     let parameters = ParameterValue::gather(&options.fields.param);
+    let stated = record.environment.iter().filter_map(|variable| {
+        let value = variable.value.clone()?;
+        Some((variable.name.clone(), value))
+    });
+    let is_built = |(name, _): &(String, _)| BUILD_ENVIRONMENT.contains(&name.as_str());
+    let built: Vec<_> = stated.filter(is_built).collect();
     let given = options.fields.env.iter();
-    let given = given.map(|(name, value)| (format!("ARGOCD_ENV_{name}"), value.clone()));
+    let given =
+        given.map(|(name, value)| (format!("ARGOCD_ENV_{name}"), substitute(value, &built)));
     let mut given: Vec<_> = given.collect();
     if !parameters.is_empty() {
         given.extend(variables_of(&parameters));
@@ -158,18 +176,42 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::{config::pair, evidence::Variable};
 
     #[test]
-    fn a_failed_request_that_generated_nothing_is_named() {
-        let text = |method| {
-            let record = Record { request: json!({ "method": method }), ..Record::default() };
-            other_method(&record)
+    fn the_command_for_a_failed_request_of_another_method_is_named() {
+        let text = |failed, method| {
+            let record = Record { request: json!({ "method": failed }), ..Record::default() };
+            other_method(&record, method, Path::new("b.tar"))
         };
-        for (method, verb) in [("match", "`cmp-supervisor match`"), ("parameters", "params`")] {
-            let text = text(method).unwrap();
-            assert!(text.contains(&format!("failed `{method}`")) && text.ends_with(verb), "{text}");
+        for (failed, asked, verb) in [
+            ("match", Method::Generate, "match"),
+            ("parameters", Method::Generate, "params"),
+            ("generate", Method::Match, "render"),
+        ] {
+            let text = text(failed, asked).unwrap();
+            let end = format!("run `cmp-supervisor {verb} --from-bundle b.tar`");
+            assert!(text.contains(&format!("failed `{failed}`")) && text.ends_with(&end), "{text}");
         }
-        assert_eq!(text("generate"), None);
+        for method in [Method::Generate, Method::Match, Method::Parameters] {
+            assert_eq!(text(method.as_str(), method), None);
+        }
+    }
+
+    #[test]
+    fn references_in_a_given_variable_are_replaced_as_in_a_request_without_a_bundle() {
+        let variable = |name: &str, value: &str| Variable {
+            name: name.to_owned(),
+            value: Some(value.to_owned()),
+        };
+        let record = Record {
+            environment: vec![variable("ARGOCD_APP_NAME", "web"), variable("OTHER", "x")],
+            ..Record::default()
+        };
+        let mut options = Application::alone(Path::new(".")).unwrap();
+        options.fields.env = vec![pair("G=hello $ARGOCD_APP_NAME$OTHER$$").unwrap()];
+        let all = environment(&record, &options, &Report::new());
+        assert!(all.contains(&("ARGOCD_ENV_G".to_owned(), "hello web$".to_owned())), "{all:?}");
     }
 
     #[test]

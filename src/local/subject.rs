@@ -36,9 +36,6 @@ pub(super) struct Subject<'o> {
 impl<'o> Subject<'o> {
     /// Reads the Application, if there is one, and finds the directories.
     pub(super) fn find(options: &'o Application) -> Result<Self, LocalError> {
-        if let Some(name) = config::conflict(&options.fields.param) {
-            return Err(LocalError::Parameters(name.to_owned()));
-        }
         let manifest = manifest(&options.fields)?;
         let plugin = options.plugin.clone().or_else(|| manifest.plugin.clone());
         let (root, application) = directories(options, manifest.path.as_deref())?;

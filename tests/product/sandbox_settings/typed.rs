@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use crate::{reload::server::remove_at_once, sandbox_settings::bench::Bench};
+use crate::{
+    reload::server::remove_at_once,
+    sandbox_settings::bench::{Bench, Rendered},
+};
 
 /// Renders with these arguments, which must fail; returns the message.
 fn refused(bench: &Bench, arguments: &[&str], code: i32) -> String {
@@ -39,6 +42,18 @@ fn wrong_arguments_are_refused() {
     ] {
         let error = refused(&bench, arguments, code);
         assert!(error.contains(text), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn contradictory_parameters_are_refused_for_a_bundle_too() {
+    for verb in ["render", "match", "params"] {
+        let mut command = Bench::new("", "true").command(verb);
+        command.args(["--from-bundle", "/none", "--param", "a=1", "--param", "a=2"]);
+        let rendered = Rendered::from(command.output().unwrap());
+        let error = rendered.error();
+        assert!(error.contains("contradictory values of --param a: "), "{verb}: {error}");
+        assert_eq!(rendered.code, Some(2), "{verb}");
     }
 }
 
