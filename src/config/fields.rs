@@ -18,6 +18,9 @@ pub struct Fields {
     /// The source of the Application to render, from 1 [default: the one with a plugin]
     #[arg(long, value_name = "N", requires = "application")]
     pub source_position: Option<usize>,
+    /// Namespace of Argo CD; the name of an Application elsewhere has its namespace in front [default: argocd]
+    #[arg(long, value_name = "NAMESPACE", requires = "application")]
+    pub argocd_namespace: Option<String>,
     /// Name of the Application [default: name of its directory]
     #[arg(long)]
     pub name: Option<String>,

@@ -14,13 +14,13 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::parameters::ParameterValue;
-use crate::plugin::documents;
+use crate::{config, plugin::documents};
 
 /// Longest file in bytes. The API server takes no object above 1.5 MiB; a file
 /// may hold more than one.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
 
-/// Namespace of Argo CD. Names of Applications elsewhere have their namespace in front.
+/// Namespace of Argo CD, unless a flag names another one.
 const CONTROL_PLANE: &str = "argocd";
 
 /// Fields of an Application that a plugin sees. All are empty without a file.
@@ -131,26 +131,19 @@ struct Variable {
 }
 
 impl Manifest {
-    /// Reads the Application in a file; `-` stands for standard input.
-    pub(super) fn read(
-        path: &Path,
-        name: Option<&str>,
-        position: Option<usize>,
-    ) -> Result<Self, NoApplication> {
-        Self::parse(&text(path)?, name, position)
+    /// Reads the Application in a file, as flags choose it; `-` stands for standard input.
+    pub(super) fn read(path: &Path, flags: &config::Fields) -> Result<Self, NoApplication> {
+        Self::parse(&text(path)?, flags)
     }
 
-    fn parse(
-        text: &[u8],
-        name: Option<&str>,
-        position: Option<usize>,
-    ) -> Result<Self, NoApplication> {
-        let Document { metadata, mut spec } = choose(applications(text)?, name)?;
-        let source = spec.take_source(position)?;
+    fn parse(text: &[u8], flags: &config::Fields) -> Result<Self, NoApplication> {
+        let Document { metadata, mut spec } = choose(applications(text)?, flags.name.as_deref())?;
+        let source = spec.take_source(flags.source_position)?;
+        let home = flags.argocd_namespace.as_deref().unwrap_or(CONTROL_PLANE);
         let plugin = source.plugin.unwrap_or_default();
         let environment = plugin.env.into_iter().map(|Variable { name, value }| (name, value));
         Ok(Self {
-            name: Some(metadata.instance()).filter(|name| !name.is_empty()),
+            name: Some(metadata.instance(home)).filter(|name| !name.is_empty()),
             namespace: spec.destination.and_then(|destination| destination.namespace),
             project: spec.project,
             repo_url: source.repo_url,
@@ -164,10 +157,11 @@ impl Manifest {
 }
 
 impl Metadata {
-    /// Argo CD's name of the Application.
-    fn instance(&self) -> String {
-        match self.namespace.as_deref() {
-            None | Some("" | CONTROL_PLANE) => self.name.clone(),
+    /// The name of the Application for an Argo CD in the namespace `home`: in another one, it has
+    /// that namespace in front.
+    fn instance(&self, home: &str) -> String {
+        match self.namespace.as_deref().filter(|namespace| !["", home].contains(namespace)) {
+            None => self.name.clone(),
             Some(namespace) => format!("{namespace}_{}", self.name),
         }
     }
@@ -293,7 +287,7 @@ spec:
 ";
 
     fn parse(text: &str) -> Result<Manifest, NoApplication> {
-        Manifest::parse(text.as_bytes(), None, None)
+        Manifest::parse(text.as_bytes(), &config::Fields::default())
     }
 
     #[test]
@@ -339,9 +333,13 @@ spec:
     fn an_ambiguous_source_is_refused() {
         let two = TWO_SOURCES.replace("chart: x", "path: x, plugin: {}");
         assert!(matches!(parse(&two), Err(NoApplication::Sources { count: 2 })));
-        assert!(Manifest::parse(two.as_bytes(), None, Some(2)).is_ok());
+        let chosen = |position| {
+            let flags = config::Fields { source_position: Some(position), ..Default::default() };
+            Manifest::parse(two.as_bytes(), &flags)
+        };
+        assert!(chosen(2).is_ok());
         for position in [0, 3] {
-            assert!(Manifest::parse(two.as_bytes(), None, Some(position)).is_err(), "{position}");
+            assert!(chosen(position).is_err(), "{position}");
         }
     }
 
@@ -350,8 +348,19 @@ spec:
         let other = TWO_SOURCES.replace("name: web", "name: api");
         let both = format!("{TWO_SOURCES}---\n{other}");
         assert!(matches!(parse(&both), Err(NoApplication::Several(names)) if names.len() == 2));
-        let api = Manifest::parse(both.as_bytes(), Some("api"), None).unwrap();
+        let flags = config::Fields { name: Some("api".to_owned()), ..Default::default() };
+        let api = Manifest::parse(both.as_bytes(), &flags).unwrap();
         assert_eq!(api.name.as_deref(), Some("team_api"));
+    }
+
+    #[test]
+    fn a_name_has_its_namespace_in_front_unless_it_is_argo_cds() {
+        for (home, name) in [(None, "team_web"), (Some("team"), "web"), (Some("x"), "team_web")] {
+            let argocd_namespace = home.map(str::to_owned);
+            let flags = config::Fields { argocd_namespace, ..Default::default() };
+            let manifest = Manifest::parse(TWO_SOURCES.as_bytes(), &flags).unwrap();
+            assert_eq!(manifest.name.as_deref(), Some(name), "{home:?}");
+        }
     }
 
     #[test]

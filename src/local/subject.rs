@@ -72,7 +72,7 @@ impl<'o> Subject<'o> {
 
 fn manifest(fields: &config::Fields) -> Result<Manifest, LocalError> {
     let Some(path) = &fields.application else { return Ok(Manifest::default()) };
-    let read = Manifest::read(path, fields.name.as_deref(), fields.source_position);
+    let read = Manifest::read(path, fields);
     read.map_err(|error| LocalError::Application { path: path.clone(), error })
 }
 
