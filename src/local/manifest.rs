@@ -23,6 +23,9 @@ const MAX_FILE: u64 = 16 * 1024 * 1024;
 /// Namespace of Argo CD, unless a flag names another one.
 const CONTROL_PLANE: &str = "argocd";
 
+/// API group of Argo CD. Others have a kind Application, too.
+const GROUP: &str = "argoproj.io/";
+
 /// Fields of an Application that a plugin sees. All are empty without a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Manifest {
@@ -58,8 +61,8 @@ pub enum NoApplication {
         /// The error.
         reason: String,
     },
-    /// There is no object of kind Application.
-    #[error("it has no object of kind Application")]
+    /// There is no Application of Argo CD.
+    #[error("it has no object of kind Application in {GROUP}v1alpha1")]
     Absent,
     /// There are several, and none has the requested name.
     #[error("it has several Applications: choose one with --name: {}", .0.join(", "))]
@@ -216,13 +219,20 @@ fn applications(text: &[u8]) -> Result<Vec<Document>, NoApplication> {
             serde_json::from_slice(&json).map_err(|error| invalid(error.to_string()))?;
         let items = document.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take);
         for object in items.unwrap_or_else(|| vec![document]) {
-            if object.get("kind").is_some_and(|kind| kind == "Application") {
+            if is_application(&object) {
                 let object = serde_json::from_value(without_nulls(object));
                 all.push(object.map_err(|error| invalid(with_remedy(&error)))?);
             }
         }
     }
     Ok(all)
+}
+
+/// True for Argo CD's kind. People leave `apiVersion` out.
+fn is_application(object: &Value) -> bool {
+    let version = &object["apiVersion"];
+    let is_ours = version.as_str().is_some_and(|version| version.starts_with(GROUP));
+    object["kind"] == "Application" && (is_ours || version.is_null())
 }
 
 /// The value without members that are null: for Kubernetes, they are absent.
@@ -361,6 +371,14 @@ spec:
             let manifest = Manifest::parse(TWO_SOURCES.as_bytes(), &flags).unwrap();
             assert_eq!(manifest.name.as_deref(), Some(name), "{home:?}");
         }
+    }
+
+    #[test]
+    fn an_application_of_another_group_is_none_of_argo_cd() {
+        let other = TWO_SOURCES.replace("argoproj.io/v1alpha1", "app.k8s.io/v1beta1");
+        assert!(matches!(parse(&other), Err(NoApplication::Absent)));
+        assert!(parse(&format!("{other}---\n{TWO_SOURCES}")).is_ok());
+        assert!(parse(&TWO_SOURCES.replace("apiVersion: argoproj.io/v1alpha1\n", "")).is_ok());
     }
 
     #[test]
