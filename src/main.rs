@@ -357,7 +357,7 @@ fn fail(error: &dyn std::error::Error, code: u8) -> ExitCode {
 /// Prints a result, and what people should know about it on standard error.
 fn report(remarks: &str, result: &str) -> ExitCode {
     let code = print(result);
-    terminal::tell(remarks);
+    terminal::tell(&printable(remarks));
     code
 }
 

@@ -11,7 +11,7 @@ use crate::{
     config::OutputFormat,
     grpc::ClientError,
     plugin::Announcement,
-    terminal::{self, printable_json},
+    terminal::{self, printable, printable_json},
 };
 
 /// The number, from 1, of the first manifest that is no Kubernetes object.
@@ -66,8 +66,11 @@ pub(super) fn claims(
         return text(&rows.collect::<Vec<_>>(), format);
     }
     let width = claims.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
-    let row = |(name, verdict): &(String, _)| format!("{name:width$}  {}\n", word(verdict));
-    Ok(claims.iter().map(row).collect())
+    let row = |(name, verdict): &(String, _)| {
+        let verdict = word(verdict).replace('\n', &format!("\n{:width$}  ", ""));
+        format!("{name:width$}  {verdict}\n")
+    };
+    Ok(printable(&claims.iter().map(row).collect::<String>()).into_owned())
 }
 
 /// Parameter announcements.
@@ -104,4 +107,20 @@ pub(super) fn text(value: &impl Serialize, format: OutputFormat) -> Result<Strin
 /// Writes a result to standard output.
 pub(super) fn print(result: &str) -> Result<(), LocalError> {
     terminal::print(result).map_err(|error| LocalError::Show(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn an_error_of_several_lines_keeps_its_column_and_controls_no_terminal() {
+        let error = ClientError::Archive(io::Error::other("one\n\u{1b}two"));
+        let all = [("a".to_owned(), Err(error)), ("long".to_owned(), Ok(Claim::Match))];
+        let expected = "a     error: cannot read the packed repository: one\n      \u{fffd}two\n\
+                        long  match\n";
+        assert_eq!(claims(&all, &BTreeMap::new(), OutputFormat::Yaml).unwrap(), expected);
+    }
 }

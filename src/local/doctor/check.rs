@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 
-use crate::{plural::plural, terminal::printable_json};
+use crate::{
+    plural::plural,
+    terminal::{printable, printable_json},
+};
 
 /// Subject of checks, in the order of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -111,7 +114,8 @@ impl Checks {
         };
         let sections: String = self.0.iter().map(section).collect();
         let failures = plural(self.failures(), "failure");
-        format!("{sections}{failures}, {}\n", plural(self.count(Grade::Warning), "warning"))
+        let warnings = plural(self.count(Grade::Warning), "warning");
+        printable(&format!("{sections}{failures}, {warnings}\n")).into_owned()
     }
 
     pub(super) fn json(&self) -> serde_json::Result<String> {
@@ -181,9 +185,10 @@ mod tests {
     }
 
     #[test]
-    fn json_controls_no_terminal() {
+    fn no_format_controls_a_terminal() {
         let mut checks = Checks::default();
         checks.add(Section::Places, vec![Check::fine("/mnt/\u{9b}1m")]);
+        assert!(checks.text().contains("✓ /mnt/\u{fffd}1m\n"));
         assert!(checks.json().unwrap().contains(r"/mnt/\u009b1m"));
     }
 }

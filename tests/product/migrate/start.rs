@@ -27,6 +27,13 @@ fn credentials_in_the_start_of_a_sidecar_are_not_told() {
 }
 
 #[test]
+fn a_command_of_a_sidecar_does_not_control_the_terminal() {
+    let text = TWO.replacen("[/var/run/argocd/argocd-cmp-server]", "[\"/entry\\e[31m.sh\"]", 1);
+    let report = migrated(&[], &text).report;
+    assert!(report.contains("instead of /entry\u{fffd}[31m.sh: "), "{report}");
+}
+
+#[test]
 fn an_entrypoint_that_is_not_visible_is_named() {
     for command in [
         "/entry.sh, now",
