@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use cmp_procfs::Stat;
+use rustix::process::{Pid, Signal, getsid, kill_process, kill_process_group};
 use tempfile::TempDir;
 use thiserror::Error;
 use tokio::{
@@ -31,11 +33,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Longest part of its log in an error: the end.
 const MAX_LOG: i64 = 1024;
 
-/// A running argocd-cmp-server, which is killed when this is dropped.
+/// A running argocd-cmp-server, which is killed with its commands when this is dropped.
 #[derive(Debug)]
 pub(super) struct PeerServer {
-    /// Held: dropping it kills the process.
-    _child: Child,
+    child: Child,
     /// Held: dropping it removes the files.
     _directory: TempDir,
     socket: PathBuf,
@@ -95,17 +96,51 @@ impl PeerServer {
             .stderr(fs::File::create(place("log"))?)
             .kill_on_drop(true);
         let started = command.spawn();
-        let mut child =
+        let child =
             started.map_err(|error| NoPeer::Program { program: program.to_owned(), error })?;
         let socket = place(&format!("sockets/{}{SOCKET_SUFFIX}", plugin.name));
-        let ready = timeout(START_TIMEOUT, answered(&socket, &mut child, &place("log"))).await;
+        let log = place("log");
+        // A signal can end this program before the server is ready.
+        let mut server = Self { child, _directory: directory, socket };
+        let ready = timeout(START_TIMEOUT, answered(&server.socket, &mut server.child, &log)).await;
         ready.map_err(|_elapsed| NoPeer::Slow)??;
-        Ok(Self { _child: child, _directory: directory, socket })
+        Ok(server)
     }
 
     pub(super) fn socket(&self) -> &Path {
         &self.socket
     }
+}
+
+/// Kills the server, and the process group that it creates for each command. It stops none of
+/// them on SIGTERM.
+impl Drop for PeerServer {
+    fn drop(&mut self) {
+        let Some(server) = self.child.id() else { return };
+        // A stopped server starts no command and reaps none, so no other process gets a number
+        // of this list. Errors mean that a process has just ended.
+        let _ = pid(server).map(|server| kill_process(server, Signal::STOP));
+        let commands = children(server).filter_map(pid).filter(|command| has_no_session(*command));
+        for command in commands {
+            let _ = kill_process_group(command, Signal::KILL);
+        }
+        let _ = pid(server).map(|server| kill_process(server, Signal::KILL));
+    }
+}
+
+fn pid(number: u32) -> Option<Pid> {
+    i32::try_from(number).ok().and_then(Pid::from_raw)
+}
+
+/// False for a process such as our spawner, which ends with its parent in its own way.
+fn has_no_session(process: Pid) -> bool {
+    getsid(Some(process)).is_ok_and(|session| session != process)
+}
+
+/// The children of a process; none without /proc.
+fn children(process: u32) -> impl Iterator<Item = u32> {
+    let is_child = move |child: &u32| Stat::of(*child).is_ok_and(|stat| stat.parent == process);
+    cmp_procfs::pids().unwrap_or_default().into_iter().filter(is_child)
 }
 
 /// Waits until a server accepts connections on the socket.

@@ -4,12 +4,14 @@
 use std::{
     fs::{self, Permissions},
     os::unix::fs::{PermissionsExt, symlink},
-    path::PathBuf,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
 };
 
 use tempfile::TempDir;
 
 use super::result::program;
+use crate::{skip::skip, waiting::eventually};
 
 /// An application, manifests with one sidecar, and a server.
 struct Place(TempDir);
@@ -109,8 +111,6 @@ fn an_unknown_plugin_and_a_missing_server_are_named() {
 }
 
 #[test]
-fn a_plugin_whose_discovery_fails_is_left_out() {
-#[test]
 fn a_result_that_cannot_be_written_is_not_compared() {
     let place = Place::new("cat here.yaml");
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
@@ -124,6 +124,8 @@ fn a_result_that_cannot_be_written_is_not_compared() {
     assert_eq!(output.status.code(), Some(1));
 }
 
+#[test]
+fn a_plugin_whose_discovery_fails_is_left_out() {
     let place = Place::new("cat here.yaml");
     let pod = fs::read_to_string(place.path("pod.yaml")).unwrap();
     let (pod, map) = pod.split_once("---\n").unwrap();
@@ -152,6 +154,35 @@ fn a_result_that_cannot_be_written_is_not_compared() {
         "{stderr}"
     );
     assert!(stderr.contains("same result of tool"), "{stderr}");
+}
+
+/// argocd-cmp-server starts each command in a process group of its own.
+#[test]
+fn a_signal_ends_the_command_of_argocd_cmp_server_too() {
+    let place = Place::new("cat here.yaml");
+    let [marked, new] = ["pid", "new"].map(|name| place.path(name).display().to_string());
+    if Command::new("bash").args(["-c", ":"]).status().is_err() {
+        return skip("needs bash");
+    }
+    // With `-m`, bash does the same.
+    let server = format!(
+        "#!/usr/bin/env bash\nset -m; sleep 600 & set +m; echo $! > {new}; mv {new} {marked}; wait\n"
+    );
+    fs::write(place.path("argocd-cmp-server"), server).unwrap();
+    // Test runners may ignore the signal, as nohup does.
+    let mut migrate = Command::new("env");
+    migrate.arg("--default-signal=TERM").arg(program().get_program()).arg("migrate");
+    migrate.arg(place.path("pod.yaml")).arg("--check").arg(place.path("app"));
+    migrate.arg("--check-server").arg(place.path("argocd-cmp-server"));
+    migrate.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut migrate = migrate.spawn().unwrap();
+    eventually("the command", || place.path("pid").exists());
+    let command = fs::read_to_string(&marked).unwrap();
+    let pid = migrate.id().to_string();
+    assert!(Command::new("kill").arg(pid).status().unwrap().success());
+    assert_eq!(migrate.wait().unwrap().code(), Some(143));
+    // The first process of the machine reaps it.
+    eventually("its end", || !Path::new("/proc").join(command.trim()).exists());
 }
 
 #[test]
