@@ -6,6 +6,7 @@ use std::{
 };
 
 use cmp_procfs::{Mount, mounts, own_cgroup_directory};
+use cmp_sandbox::SUPERVISOR_CGROUP;
 
 use super::Bound;
 
@@ -115,22 +116,29 @@ impl Cgroups {
 }
 
 impl Cgroups {
-    /// The use of this process's own group. Files that the kernel can drop do not
-    /// count as memory, as for the kubelet.
+    /// The use of the container's group. Files that the kernel can drop do not count as
+    /// memory, as for the kubelet.
     pub(super) fn used(&self, controller: Controller) -> Option<u64> {
         self.0.iter().find_map(|hierarchy| hierarchy.used(controller))
     }
 }
 
 impl Hierarchy {
+    /// The spawner moves this process down, beside the groups of requests. Only the group
+    /// above counts both. The root of the machine has no files with numbers.
     fn used(&self, controller: Controller) -> Option<u64> {
         let own = self.directories.first()?;
-        let number = |file| read(own, file);
+        let above = self.directories.get(1).filter(|_| own.ends_with(SUPERVISOR_CGROUP));
+        above.into_iter().chain([own]).find_map(|group| self.used_by(group, controller))
+    }
+
+    fn used_by(&self, group: &Path, controller: Controller) -> Option<u64> {
+        let number = |file| read(group, file);
         let is_two = self.version == Version::Two;
         match controller {
             Controller::Memory => {
                 let all = number(if is_two { "memory.current" } else { "memory.usage_in_bytes" })?;
-                let table = fs::read_to_string(own.join("memory.stat")).ok()?;
+                let table = fs::read_to_string(group.join("memory.stat")).ok()?;
                 let name = if is_two { "inactive_file " } else { "total_inactive_file " };
                 let files = table.lines().find_map(|line| line.strip_prefix(name));
                 Some(all.saturating_sub(files?.trim().parse().ok()?))
@@ -264,6 +272,17 @@ mod tests {
         let used = [Controller::Memory, Controller::Processes, Controller::Cpu];
         assert_eq!(used.map(|of| cgroups.used(of)), [Some(3000), Some(7), None]);
         assert_eq!(Cgroups::default().used(Controller::Memory), None);
+    }
+
+    #[test]
+    fn the_use_of_a_supervisor_beside_its_requests_is_that_of_the_group_above() {
+        let own = [("own/cmp-supervisor/pids.current", "3\n"), ("own/pids.current", "7\n")];
+        let used = |root: &TempDir| {
+            let mount = mount("cgroup2", "rw", "/", root);
+            Cgroups::of(&[mount], "0::/own/cmp-supervisor\n").used(Controller::Processes)
+        };
+        assert_eq!(used(&tree(&own)), Some(7));
+        assert_eq!(used(&tree(&own[..1])), Some(3), "in the root of the machine");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub use self::{
         signals::prepare_signals,
     },
     readable::{Closing, Readable},
-    spawner::{CACHES, WORKSPACES, most_leases, spawner_main},
+    spawner::{CACHES, SUPERVISOR_CGROUP, WORKSPACES, most_leases, spawner_main},
     wire::{
         account::{Account, PASSWD},
         arguments::MAX_ARGUMENT,

@@ -57,7 +57,9 @@ use nix::{
     unistd::{chdir, setsid},
 };
 
-pub use self::{caches::CACHES, root::WORKSPACES, uid_pool::most_leases};
+pub use self::{
+    caches::CACHES, cgroup::SUPERVISOR_CGROUP, root::WORKSPACES, uid_pool::most_leases,
+};
 use self::{leases::Leases, not_prepared::NotPrepared};
 pub(crate) use self::{
     root::FRAME,

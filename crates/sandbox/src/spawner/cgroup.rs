@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// Name of the cgroup of supervisor and spawner.
-const SUPERVISOR: &str = "cmp-supervisor";
+pub const SUPERVISOR_CGROUP: &str = "cmp-supervisor";
 
 /// Beginning of the names of the cgroups that hold those of requests.
 const REQUESTS: &str = "cmp-requests.";
@@ -113,7 +113,7 @@ impl Cgroups {
     ) -> Result<Self, NoCgroups> {
         let place = Place::find()?;
         check_controllers(&place)?;
-        let made = place.directory.make(SUPERVISOR, Mode::from_bits_truncate(0o755));
+        let made = place.directory.make(SUPERVISOR_CGROUP, Mode::from_bits_truncate(0o755));
         let is_first = match made {
             Ok(()) => true,
             Err(Errno::EEXIST) => false,
@@ -239,7 +239,7 @@ fn check_controllers(place: &Place) -> Result<(), NoCgroups> {
 /// which is possible only if no process is left outside.
 fn gather(place: &Place, supervisor: Pid) -> Result<(), NoCgroups> {
     let failed = |error| NoCgroups::Step { step: "move processes to another cgroup", error };
-    let inner = place.directory.below(SUPERVISOR).map_err(|error| failed(error.into()))?;
+    let inner = place.directory.below(SUPERVISOR_CGROUP).map_err(|error| failed(error.into()))?;
     let mut attempts = 0;
     loop {
         for process in [supervisor, getpid()] {
@@ -291,11 +291,11 @@ fn restore(place: &Place, is_first: bool) {
     if !is_first || place.directory.write("cgroup.subtree_control", DISABLE).is_err() {
         return;
     }
-    if let Ok(inner) = place.directory.below(SUPERVISOR) {
+    if let Ok(inner) = place.directory.below(SUPERVISOR_CGROUP) {
         for process in inner.processes().unwrap_or_default() {
             // It may have ended meanwhile.
             let _ = place.directory.write("cgroup.procs", &process.to_string());
         }
     }
-    let _ = place.directory.remove(SUPERVISOR);
+    let _ = place.directory.remove(SUPERVISOR_CGROUP);
 }

@@ -9,7 +9,7 @@ use cmp_procfs::Mount;
 use nix::{errno::Errno, sys::statvfs::FsFlags, sys::statvfs::fstatvfs};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-use super::{Directory, NoCgroups, SUPERVISOR};
+use super::{Directory, NoCgroups, SUPERVISOR_CGROUP};
 
 /// Name of the machine's own cgroup namespace, `PROC_CGROUP_INIT_INO`.
 const MACHINE: &str = "cgroup:[4026531835]";
@@ -46,7 +46,7 @@ impl Place {
             Some(Err(_denied)) => return Err(NoCgroups::ReadOnly(point)),
         };
         // A supervisor that runs here already has moved all processes there.
-        let path = if path.ends_with(SUPERVISOR) {
+        let path = if path.ends_with(SUPERVISOR_CGROUP) {
             path.parent().unwrap_or(&path).to_owned()
         } else {
             path
