@@ -5,6 +5,7 @@
 //! does not answer costs a warning: the queue is bounded, and nothing waits for it.
 
 mod call;
+mod channel;
 mod collector;
 mod exporter;
 
@@ -19,8 +20,8 @@ use opentelemetry_sdk::{
 use tonic::metadata::{MetadataKey, MetadataMap, MetadataValue};
 use tracing::{error, info, warn};
 
-use self::exporter::Exporter;
 pub(crate) use self::{call::Trace, collector::Collector};
+use self::{channel::channel, exporter::Exporter};
 
 /// The service's name, as argocd-cmp-server has it.
 const SERVICE: &str = "argocd-cmp-server";
@@ -34,7 +35,7 @@ const BATCH: usize = 512;
 /// Time between two messages, unless [`BATCH`] spans wait.
 const DELAY: Duration = Duration::from_secs(2);
 
-/// Time limit for a message.
+/// Time limit for a connection, and for a message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time limit for the last message, when the supervisor ends.
@@ -93,7 +94,7 @@ fn provider(collector: &Collector) -> Result<SdkTracerProvider, String> {
     }
     let sender = opentelemetry_otlp::SpanExporter::builder()
         .with_tonic()
-        .with_endpoint(endpoint(&collector.address)?)
+        .with_channel(channel(endpoint(&collector.address)?, SEND_TIMEOUT)?)
         .with_timeout(SEND_TIMEOUT)
         .with_metadata(metadata(&collector.headers)?)
         .build()
