@@ -13,8 +13,9 @@ use std::{
 
 use rustix::{fs::Mode, process::geteuid};
 
-/// All rights of the owner, and the right to pass through a directory.
-const OWNER: u32 = 0o700;
+/// All rights of the owner, those to read a directory, and the one to pass through it.
+pub(crate) const OWNER: u32 = 0o700;
+pub(crate) const READ: u32 = 0o500;
 const PASS: u32 = 0o100;
 
 /// All rights of everybody.
@@ -25,17 +26,17 @@ pub(crate) fn is_missing(path: &Path) -> bool {
     fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// Gives the owner's rights back to a directory of ours and to the directories
-/// above it. Returns true if rights were missing. `mode` is the mode of a
-/// directory that lost all of its rights.
-pub(crate) fn restore(directory: &Path, mode: u32) -> io::Result<bool> {
+/// Gives the owner's rights back to a directory of ours that lacks one of those that are
+/// `needed`, and to the directories above it. Returns true if rights were missing. `mode` is
+/// the mode of a directory that lost all of its rights.
+pub(crate) fn restore(directory: &Path, needed: u32, mode: u32) -> io::Result<bool> {
     let mut restored = false;
     let mut above: Vec<&Path> = directory.ancestors().skip(1).collect();
     above.reverse();
     for path in above.into_iter().filter(|path| !path.as_os_str().is_empty()) {
         restored |= restore_one(path, PASS, mode)?;
     }
-    Ok(restore_one(directory, OWNER, mode)? || restored)
+    Ok(restore_one(directory, needed, mode)? || restored)
 }
 
 fn restore_one(path: &Path, needed: u32, mode: u32) -> io::Result<bool> {
@@ -73,9 +74,9 @@ mod tests {
         fs::create_dir_all(&inner).unwrap();
         close(&inner, 0o000);
         close(&outer, 0o000);
-        assert!(restore(&inner, 0o750).unwrap());
+        assert!(restore(&inner, OWNER, 0o750).unwrap());
         assert_eq!((mode(&outer), mode(&inner)), (0o750, 0o750));
-        assert!(!restore(&inner, 0o750).unwrap());
+        assert!(!restore(&inner, OWNER, 0o750).unwrap());
     }
 
     #[test]
@@ -86,7 +87,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         std::os::unix::fs::chown(root.path(), Some(1), None).unwrap();
         close(root.path(), 0o000);
-        assert!(!restore(root.path(), 0o711).unwrap());
+        assert!(!restore(root.path(), OWNER, 0o711).unwrap());
         assert_eq!(mode(root.path()), 0o000);
     }
 
@@ -94,8 +95,18 @@ mod tests {
     fn a_directory_that_is_closed_only_in_part_is_opened_to_its_owner_alone() {
         let root = tempfile::tempdir().unwrap();
         close(root.path(), 0o050);
-        assert!(restore(root.path(), 0o711).unwrap());
+        assert!(restore(root.path(), OWNER, 0o711).unwrap());
         assert_eq!(mode(root.path()), 0o750);
+    }
+
+    #[test]
+    fn a_directory_that_is_only_read_may_be_closed_to_writing() {
+        let root = tempfile::tempdir().unwrap();
+        close(root.path(), 0o555);
+        assert!(!restore(root.path(), READ, 0o711).unwrap());
+        assert_eq!(mode(root.path()), 0o555);
+        close(root.path(), 0o055);
+        assert!(restore(root.path(), READ, 0o711).unwrap());
     }
 
     #[test]
@@ -104,7 +115,7 @@ mod tests {
         let directory = root.path().join("sockets");
         fs::create_dir(&directory).unwrap();
         close(&directory, 0o055);
-        assert!(restore(&directory, 0o700).unwrap());
+        assert!(restore(&directory, OWNER, 0o700).unwrap());
         assert_eq!(mode(&directory), 0o755);
     }
 }

@@ -41,7 +41,7 @@ use self::{
     http::Listeners,
     loading::load,
     parts::Parts,
-    paths::{directories, refuse_exposing_paths, upkeep, warn_of_missing_paths},
+    paths::{refuse_exposing_paths, restore_directories, upkeep, warn_of_missing_paths},
     resources::Resources,
     shutdown::Shutdown,
     signals::Signals,
@@ -157,7 +157,7 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     raise_file_size();
     let mut signals = Signals::listen()?;
     give_back_large_buffers();
-    directories(config).restore();
+    restore_directories(config);
     let resources = Resources::read(config);
     let setup = setup(config, resources.leases())?;
     let (spawner, process) = Spawner::start(&setup)?;

@@ -26,7 +26,7 @@ use super::{
     staging::{self, Staging},
 };
 use crate::{
-    access::restore,
+    access::{OWNER, restore},
     plugin::{MAX_SOCKET_PATH, PluginDefinition, PluginName},
     supervisor::{Bind, FileIdentity, Listener, LostSocket},
 };
@@ -61,7 +61,7 @@ impl Binder {
     /// Creates a binder for sockets in `directory`, which must exist.
     pub fn new(directory: &Path, backend: Backend) -> io::Result<Self> {
         check_length(directory)?;
-        restore(directory, DIRECTORY_MODE)?;
+        restore(directory, OWNER, DIRECTORY_MODE)?;
         let staging = Mutex::new(Arc::new(Staging::new(directory)?));
         let (directory, watch) = (directory.to_owned(), SocketWatch::new(directory));
         let (services, leftovers) = (services()?, Leftovers::default());
@@ -80,7 +80,7 @@ impl Binder {
             let _ = DirBuilder::new().mode(DIRECTORY_MODE).create(&self.directory);
             *staging = Arc::new(Staging::new(&self.directory)?);
         }
-        restore(staging.directory(), staging::MODE)?;
+        restore(staging.directory(), OWNER, staging::MODE)?;
         Ok(Arc::clone(&staging))
     }
 
@@ -177,7 +177,7 @@ impl Bind for Binder {
     }
 
     fn prepare(&self) -> io::Result<()> {
-        match restore(&self.directory, DIRECTORY_MODE) {
+        match restore(&self.directory, OWNER, DIRECTORY_MODE) {
             Ok(false) => {}
             Ok(true) => {
                 warn!(path = %self.directory.display(), "restored access to the directory of sockets");

@@ -10,7 +10,7 @@ use super::{
     upkeep::{Directories, Upkeep},
 };
 use crate::{
-    access::is_missing,
+    access::{OWNER, READ, is_missing},
     config::Serve,
     loader::{Places, static_mounts},
     metrics::Metrics,
@@ -18,11 +18,23 @@ use crate::{
     volume::{FileThread, WorkVolume},
 };
 
-pub(super) fn directories(config: &Serve) -> Directories {
+/// The work directory with the directories in it.
+fn work(config: &Serve) -> Directories {
     let work = config.work_dir();
     let within = [WORKSPACES, CACHES].map(|name| work.join(name));
-    let work = std::iter::once(work).chain(within).collect();
-    Directories { plugins: config.plugins_dir.clone(), work }
+    let paths = std::iter::once(work).chain(within).collect();
+    Directories { paths, needed: OWNER }
+}
+
+/// The directory of definitions. Its owner may have closed it to writing.
+fn plugins(config: &Serve) -> Directories {
+    Directories { paths: vec![config.plugins_dir.clone()], needed: READ }
+}
+
+/// Gives access back to all directories.
+pub(super) fn restore_directories(config: &Serve) {
+    work(config).restore();
+    plugins(config).restore();
 }
 
 pub(super) fn upkeep(
@@ -31,8 +43,8 @@ pub(super) fn upkeep(
     volume: WorkVolume,
     Handles { link, states, metrics }: Handles,
 ) -> Upkeep {
-    let (directories, workspaces) = (directories(config), abilities.root.clone());
-    Upkeep { directories, workspaces, volume, link, states, metrics }
+    let (work, plugins, workspaces) = (work(config), plugins(config), abilities.root.clone());
+    Upkeep { work, plugins, workspaces, volume, link, states, metrics }
 }
 
 /// Refuses paths of `--read` that would expose what no plugin may read. Requests refuse
@@ -75,4 +87,36 @@ pub(super) fn warn_of_static_mounts(places: &Places, metrics: &Metrics) -> Vec<S
         warn!(path = %mount.path.display(), "{mount}");
     }
     mounts.iter().map(ToString::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::{MetadataExt, PermissionsExt},
+        path::Path,
+    };
+
+    use clap::{Args, Command, FromArgMatches};
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn a_directory_of_definitions_may_be_closed_to_writing() {
+        let root = tempfile::tempdir().unwrap();
+        let [plugins, work] = ["plugins.d", "work"].map(|name| root.path().join(name));
+        for directory in [&plugins, &work] {
+            fs::create_dir(directory).unwrap();
+            fs::set_permissions(directory, Permissions::from_mode(0o555)).unwrap();
+        }
+        let [at, in_work] = [&plugins, &work].map(|path| path.to_str().unwrap());
+        let arguments = ["serve", "--plugins-dir", at, "--work-dir", in_work];
+        let matches = Serve::augment_args(Command::new("serve")).get_matches_from(arguments);
+        restore_directories(&Serve::from_arg_matches(&matches).unwrap());
+        assert_eq!((mode(&plugins), mode(&work)), (0o555, 0o755));
+    }
 }

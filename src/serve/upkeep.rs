@@ -30,31 +30,59 @@ const ATTEMPT: Duration = Duration::from_secs(10);
 /// and not list it. The spawner corrects that of the directory of workspaces before each worker.
 const MODE: u32 = 0o711;
 
-/// The directories of a supervisor.
+/// Directories on the same storage, for the same use.
 #[derive(Clone, Debug)]
 pub(super) struct Directories {
-    /// Definitions.
-    pub(super) plugins: PathBuf,
-    /// The work directory and the directories in it.
-    pub(super) work: Vec<PathBuf>,
+    pub(super) paths: Vec<PathBuf>,
+    /// The rights without which the supervisor cannot use them.
+    pub(super) needed: u32,
 }
 
 impl Directories {
     /// Gives access back to directories that lost it. Missing ones are left to
     /// those who need them.
     pub(super) fn restore(&self) {
-        for directory in self.work.iter().chain([&self.plugins]) {
-            if let Ok(true) = restore(directory, MODE) {
+        for directory in &self.paths {
+            if let Ok(true) = restore(directory, self.needed, MODE) {
                 warn!(path = %directory.display(), "restored access to a directory that another process had closed");
             }
         }
     }
 }
 
+/// Restores directories on a thread of its own, because their storage may not answer.
+#[derive(Debug)]
+struct Restorer {
+    directories: Directories,
+    files: FileThread,
+    is_silent: bool,
+}
+
+impl Restorer {
+    fn new(directories: Directories) -> Self {
+        Self { directories, files: FileThread::new(), is_silent: false }
+    }
+
+    async fn restore(&mut self) {
+        let directories = self.directories.clone();
+        let restored = self.files.run(move || directories.restore()).await;
+        if let Err(error) = &restored
+            && !self.is_silent
+        {
+            let paths = &self.directories.paths;
+            warn!(?paths, %error, "cannot look after directories of the supervisor");
+        }
+        self.is_silent = restored.is_err();
+    }
+}
+
 /// The parts that upkeep looks after.
 #[derive(Debug)]
 pub(super) struct Upkeep {
-    pub(super) directories: Directories,
+    /// The work directory and the directories in it.
+    pub(super) work: Directories,
+    /// Definitions.
+    pub(super) plugins: Directories,
     /// Directory of workspaces.
     pub(super) workspaces: PathBuf,
     pub(super) volume: WorkVolume,
@@ -66,20 +94,24 @@ pub(super) struct Upkeep {
 impl Upkeep {
     /// Checks at intervals until the runtime ends.
     pub(super) async fn run(self) {
-        let mut ticks = interval(INTERVAL);
-        let (files, mut is_silent) = (FileThread::new(), false);
+        tokio::join!(self.look_after_work(), self.look_after_plugins());
+    }
+
+    async fn look_after_work(&self) {
+        let (mut ticks, mut restorer) = (interval(INTERVAL), Restorer::new(self.work.clone()));
         loop {
             ticks.tick().await;
-            let directories = self.directories.clone();
-            let restored = files.run(move || directories.restore()).await;
-            if let Err(error) = &restored
-                && !is_silent
-            {
-                warn!(%error, "cannot look after the directories of the supervisor");
-            }
-            is_silent = restored.is_err();
+            restorer.restore().await;
             let condition = self.condition().await;
             report(&self.states, Component::WorkVolume, condition);
+        }
+    }
+
+    async fn look_after_plugins(&self) {
+        let (mut ticks, mut restorer) = (interval(INTERVAL), Restorer::new(self.plugins.clone()));
+        loop {
+            ticks.tick().await;
+            restorer.restore().await;
         }
     }
 
