@@ -13,6 +13,7 @@ mod ledger;
 mod mount;
 mod only_plugin;
 mod places;
+mod silence;
 mod snapshot;
 mod source;
 mod stamp;
@@ -31,6 +32,7 @@ use cmp_sandbox::Tier;
 use tokio::sync::watch::{Sender, channel};
 use tracing::{error, info, warn};
 
+use self::follow::QUIET;
 use self::{
     examiner::{Examiner, Found},
     grace::{Decision, Grace},
@@ -71,6 +73,8 @@ pub struct Loader {
     last: Option<(Digests, Vec<Ignored>)>,
     /// True if the kernel reports changes.
     watching: bool,
+    /// Time without changes before the next read.
+    quiet: Duration,
     /// Problems that were logged last time, so that each is logged once.
     logged: Vec<String>,
     /// `None` if nobody examines programs and paths.
@@ -114,6 +118,7 @@ impl Loader {
             state: state.clone(),
             last: None,
             watching: false,
+            quiet: QUIET,
             logged: Vec::new(),
             examiner: None,
             only_plugin: OnlyPlugin::default(),
@@ -133,7 +138,13 @@ impl Loader {
     /// Reads all definitions once. If reading fails, the definitions stay as they
     /// are and the error is logged.
     pub fn load(&mut self) -> Result<(), NoSnapshot> {
-        let snapshot = match self.reader.read() {
+        let read = self.reader.read();
+        self.accept(read)
+    }
+
+    /// Publishes the result of a read.
+    fn accept(&mut self, read: Result<Snapshot, NoSnapshot>) -> Result<(), NoSnapshot> {
+        let snapshot = match read {
             Ok(snapshot) => snapshot,
             Err(error) => {
                 let problems = self.state.borrow().problems.clone();
@@ -205,14 +216,8 @@ impl Loader {
 
     /// Keeps the last definitions, and logs the reason once.
     fn keep(&mut self, kept: Kept, problems: Vec<Problem>) {
-        let Kept { reason, seconds_left } = &kept;
-        let is_known = self.state.borrow().kept.as_ref().is_some_and(|kept| kept.reason == *reason);
+        log_kept(&self.state.borrow(), &kept);
         let desired = self.state.borrow().desired.clone();
-        if !is_known && desired.is_empty() {
-            warn!(reason, "serving no plugin until the definitions can be read");
-        } else if !is_known {
-            warn!(reason, seconds_left, "keeping the last definitions");
-        }
         self.publish(&desired, |_, state| State {
             result: Reload::Rejected,
             kept: Some(kept),
@@ -272,6 +277,16 @@ impl Loader {
             }
         }
         self.logged = texts;
+    }
+}
+
+/// Logs once why the last definitions stay in use.
+fn log_kept(state: &State, Kept { reason, seconds_left }: &Kept) {
+    let is_known = state.kept.as_ref().is_some_and(|kept| kept.reason == *reason);
+    if !is_known && state.desired.is_empty() {
+        warn!(reason, "serving no plugin until the definitions can be read");
+    } else if !is_known {
+        warn!(reason, seconds_left, "keeping the last definitions");
     }
 }
 

@@ -19,8 +19,12 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-pub(crate) use self::{memory::sealable, thread::FileThread};
-pub(crate) use self::{space::Space, turn::NoTurn};
+pub(crate) use self::{
+    memory::sealable,
+    space::Space,
+    thread::{ANSWER, FileThread, silent},
+    turn::NoTurn,
+};
 use self::{space::size, turn::TurnFile};
 use crate::budget::Budget;
 

@@ -9,12 +9,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Loader, watch::Watch};
+use super::{Loader, NoSnapshot, Snapshot, silence::Silence, watch::Watch};
 use crate::state::State;
 
 /// Time without changes before a directory is read. Editors write in several
 /// steps, and only the last one leaves the complete file.
-const QUIET: Duration = Duration::from_millis(100);
+pub(super) const QUIET: Duration = Duration::from_millis(100);
 
 /// Time without changes before a `ConfigMap` volume is read. It changes in one step; kubelet
 /// only updates links and removes old files afterwards.
@@ -121,21 +121,27 @@ impl Loader {
     }
 
     async fn run(self, watch: Watch, mut prompts: Prompts, stop: CancellationToken) {
+        let silence = Silence::of(&self);
         // The first read starts at once. It also finds changes from before the watch.
         let (mut parts, mut reason) = ((self, watch), Reason::Poll);
         loop {
             let since = Instant::now();
             if matches!(reason, Reason::Hint) {
-                reason = prompts.settle(parts.0.quiet()).await;
+                reason = prompts.settle(parts.0.quiet).await;
             }
             let is_poll = matches!(reason, Reason::Poll);
             let read = spawn_blocking(move || {
                 let (mut loader, mut watch) = parts;
-                let state = loader.read(&mut watch, is_poll, since);
-                ((loader, watch), state)
+                let read = loader.read(&mut watch);
+                (loader, watch, read)
             });
             // An error means that the runtime ends: in a release, a panic ends the process.
-            let Ok((returned, state)) = read.await else { return };
+            let Ok((mut loader, watch, read)) = silence.watch(read).await else { return };
+            let accepted = spawn_blocking(move || {
+                let state = loader.conclude(read, is_poll, since);
+                ((loader, watch), state)
+            });
+            let Ok((returned, state)) = accepted.await else { return };
             parts = returned;
             let pause = if state.watching { POLL } else { POLL_UNWATCHED };
             if let Reason::Request(waiting) = reason {
@@ -149,15 +155,23 @@ impl Loader {
         }
     }
 
-    fn quiet(&self) -> Duration {
-        if self.reader.places.is_volume() { QUIET_VOLUME } else { QUIET }
+    /// Reads the places of definitions, which may not answer.
+    fn read(&mut self, watch: &mut Watch) -> Result<Snapshot, NoSnapshot> {
+        self.watching = watch.renew();
+        self.quiet = if self.reader.places.is_volume() { QUIET_VOLUME } else { QUIET };
+        self.reader.read()
     }
 
-    fn read(&mut self, watch: &mut Watch, is_poll: bool, since: Instant) -> State {
-        self.watching = watch.renew();
+    /// Publishes the result of a read that began at `since`.
+    fn conclude(
+        &mut self,
+        read: Result<Snapshot, NoSnapshot>,
+        is_poll: bool,
+        since: Instant,
+    ) -> State {
         let before = self.state.borrow().clone();
         // An error is logged and stored in the state.
-        let _ = self.load();
+        let _ = self.accept(read);
         let state = self.state.borrow().clone();
         if !is_poll || is_changed(&before, &state) {
             self.metrics.reloaded(state.result, since.elapsed());

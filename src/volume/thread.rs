@@ -14,7 +14,7 @@ use tokio::{
 };
 
 /// Longest wait for an answer.
-const ANSWER: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER: Duration = Duration::from_secs(5);
 
 /// Does one piece of work at a time. Work that never ends keeps its thread, and
 /// nothing more: later work then fails. Cheap to clone.
@@ -63,7 +63,8 @@ async fn result<T>(task: JoinHandle<T>) -> io::Result<T> {
     }
 }
 
-fn silent(wait: Duration) -> io::Error {
+/// The error of files that do not answer in time.
+pub(crate) fn silent(wait: Duration) -> io::Error {
     let text = format!("no answer within {} s: is its storage reachable?", wait.as_secs_f32());
     io::Error::new(ErrorKind::TimedOut, text)
 }

@@ -1,6 +1,11 @@
 //! Volumes that do not answer.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::Command,
+};
 
 use rustix::process::geteuid;
 
@@ -15,6 +20,16 @@ use crate::{
     waiting::eventually,
 };
 
+/// The work directory of the only supervisor.
+fn work(folders: &Folders) -> PathBuf {
+    let is_work = |path: &PathBuf| {
+        path.file_name()
+            .is_some_and(|name| path.is_dir() && name.to_string_lossy().starts_with(".tmp"))
+    };
+    let mut inside = fs::read_dir(folders.plugins().parent().unwrap()).unwrap();
+    inside.find_map(|entry| Some(entry.unwrap().path()).filter(is_work)).unwrap()
+}
+
 #[test]
 fn a_work_volume_that_does_not_answer_is_named_and_stops_nothing_else() {
     if !geteuid().is_root() {
@@ -27,12 +42,7 @@ fn a_work_volume_that_does_not_answer_is_named_and_stops_nothing_else() {
         "kind: ConfigManagementPlugin\nmetadata: {name: a}\nspec: {generate: {command: [cat]}}\n",
     );
     let server = folders.serve();
-    let is_work = |path: &PathBuf| {
-        path.file_name()
-            .is_some_and(|name| path.is_dir() && name.to_string_lossy().starts_with(".tmp"))
-    };
-    let mut inside = fs::read_dir(folders.plugins().parent().unwrap()).unwrap();
-    let work = inside.find_map(|entry| Some(entry.unwrap().path()).filter(is_work)).unwrap();
+    let work = work(&folders);
     let Some(silent) = Silent::mount(&work) else { return skip("needs /dev/fuse") };
     eventually("the reason", || {
         let (code, text) = server.ask("GET", "/readyz?verbose");
@@ -43,6 +53,30 @@ fn a_work_volume_that_does_not_answer_is_named_and_stops_nothing_else() {
     }
     drop(silent);
     eventually("readiness", || server.ask("GET", "/readyz").0 == 200);
+}
+
+#[test]
+fn a_plugins_directory_that_does_not_answer_is_named_and_its_plugins_stay() {
+    if !geteuid().is_root() {
+        return skip("needs root, to mount");
+    }
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    let server = folders.serve();
+    let plugins = folders.plugins().display().to_string();
+    let Some(silent) = Silent::mount(&folders.plugins()) else { return skip("needs /dev/fuse") };
+    let named = format!("{plugins}: cannot list the plugins directory: no answer within 5 s");
+    assert!(server.says("keeping the last definitions").contains(&named));
+    let checks = || server.ask("GET", "/readyz?verbose");
+    eventually("the reason", || checks().1.contains(&named));
+    assert_eq!(checks().0, 200);
+    assert_eq!(connect(&folders.socket("a")), Fate::Served);
+    let line = server.says("cannot look after directories of the supervisor");
+    assert!(line.contains(&plugins), "{line}");
+    fs::set_permissions(work(&folders), Permissions::from_mode(0o000)).unwrap();
+    server.says("restored access to a directory");
+    drop(silent);
+    eventually("the definitions", || !checks().1.contains("cannot list"));
 }
 
 #[test]
