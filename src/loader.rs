@@ -147,6 +147,7 @@ impl Loader {
         let snapshot = match read {
             Ok(snapshot) => snapshot,
             Err(error) => {
+                self.grace.restart();
                 let problems = self.state.borrow().problems.clone();
                 self.keep(Kept { reason: error.to_string(), seconds_left: None }, problems);
                 return Err(error);
@@ -339,6 +340,28 @@ mod tests {
         assert!(has_secrets(), "the last definition is kept");
         update(volume.path(), "..3", &[("a.yaml", GOOD)]);
         assert!(!has_secrets());
+    }
+
+    #[test]
+    fn time_in_which_the_directory_cannot_be_read_is_no_part_of_the_grace_period() {
+        let root = tempfile::tempdir().unwrap();
+        let (directory, elsewhere) = (root.path().join("plugins.d"), root.path().join("elsewhere"));
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("a.yaml"), GOOD).unwrap();
+        let places = Places { directory: Some(directory.clone()), single: None };
+        let grace = Duration::from_mins(1);
+        let (mut loader, state) = Loader::new(places, Tier::Uid, grace, Metrics::new());
+        let mut left = || {
+            loader.load().ok()?;
+            state.borrow().kept.as_ref().and_then(|kept| kept.seconds_left)
+        };
+        assert_eq!(left(), None);
+        fs::remove_file(directory.join("a.yaml")).unwrap();
+        assert_eq!((left(), left()), (Some(60), Some(59)));
+        fs::rename(&directory, &elsewhere).unwrap();
+        assert_eq!(left(), None);
+        fs::rename(&elsewhere, &directory).unwrap();
+        assert_eq!(left(), Some(60));
     }
 
     #[test]

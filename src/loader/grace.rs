@@ -26,6 +26,11 @@ impl Grace {
         Self { limit, since: None }
     }
 
+    /// Begins anew: nobody knows if a place that could not be read was still empty.
+    pub(super) fn restart(&mut self) {
+        self.since = None;
+    }
+
     /// `is_emptied` is true if the new set is empty although plugins are served.
     pub(super) fn decide(&mut self, is_emptied: bool, now: Instant) -> Decision {
         if !is_emptied {
