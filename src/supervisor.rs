@@ -25,11 +25,8 @@ use crate::{
     state::{Component, Condition, State, report},
 };
 
-/// Pause before the next attempt to create a plugin's socket, after one failed.
-const RETRY: Duration = Duration::from_secs(5);
-
-/// Pause between two examinations of all sockets. The kernel usually reports a
-/// change before that.
+/// Pause between two examinations of all sockets, and before the next attempt to create one.
+/// The kernel usually reports a change before that.
 const EXAMINE: Duration = Duration::from_secs(2);
 
 /// Pause after the kernel reported a change. A server that replaces a socket
@@ -63,7 +60,7 @@ impl<B: Bind> Supervisor<B> {
             self.retire_lost().await;
             let desired = self.state.borrow().desired.clone();
             let failed = self.converge(&desired).await;
-            let (complete, served) = (failed.is_empty(), self.serves());
+            let served = self.serves();
             self.state.send_modify(|state| {
                 state.tried = Some(desired);
                 state.served = served;
@@ -75,8 +72,7 @@ impl<B: Bind> Supervisor<B> {
                     if changed.is_err() { break }
                 }
                 () = self.settled() => {}
-                () = sleep(RETRY), if !complete => {}
-                () = sleep(EXAMINE), if complete => {}
+                () = sleep(EXAMINE) => {}
             }
         }
         self.state.send_modify(|state| state.served = Catalog::default());

@@ -5,6 +5,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use tokio::time::Instant;
+
 use super::*;
 use crate::plugin::{PluginDefinition, catalog_of as catalog};
 
@@ -90,6 +92,27 @@ async fn a_plugin_that_failed_is_tried_again() {
     assert_eq!(*binder.bound.lock().unwrap(), ["a"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_cannot_be_served_delays_no_examination_of_the_others() {
+    let binder = Arc::new(Scripted::default());
+    let (state, mut states) = watch::channel(State::default());
+    let supervisor = Supervisor::new(Arc::clone(&binder), state.clone());
+    desire(&state, &["a"]);
+    let stop = CancellationToken::new();
+    let check = async {
+        serves(&mut states, &catalog(&["a"])).await;
+        *binder.failures.lock().unwrap() = usize::MAX;
+        desire(&state, &["a", "b"]);
+        states.wait_for(|state| !state.failed.is_empty()).await.unwrap();
+        *binder.lost.lock().unwrap() = Some(LostSocket::Missing);
+        let since = Instant::now();
+        states.wait_for(|state| state.served.is_empty()).await.unwrap();
+        assert!(since.elapsed() < 2 * EXAMINE);
+        stop.cancel();
+    };
+    tokio::join!(supervisor.run(stop.clone()), check);
+}
+
 /// Serves plugin `a` while `check` runs.
 async fn with_a(check: impl AsyncFnOnce(&Scripted, &mut watch::Receiver<State>)) {
     let binder = Arc::new(Scripted::default());
@@ -127,7 +150,7 @@ async fn a_socket_that_another_process_serves_is_left_to_it_while_it_lives() {
         let lost = states.wait_for(|state| state.served.is_empty()).await.unwrap().clone();
         let reason = lost.failed.values().next().unwrap();
         assert!(reason.starts_with("`argocd-cmp-server` (PID 7, UID 999) serves"), "{reason}");
-        sleep(RETRY * 3).await;
+        sleep(EXAMINE * 3).await;
         assert_eq!(*binder.bound.lock().unwrap(), ["a"]);
         *binder.lost.lock().unwrap() = Some(LostSocket::Dead);
         serves(states, &catalog(&["a"])).await;
