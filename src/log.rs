@@ -37,6 +37,7 @@ use self::{
     queue::{Author, MAX_WAITING, Queue},
 };
 use crate::{
+    budget::show,
     config::{LogFilter, LogFormat},
     event,
 };
@@ -111,9 +112,9 @@ pub fn flush() -> bool {
 
 /// The line that tells of lines that were dropped.
 fn lost(format: LogFormat, lines: u64) -> String {
-    let mib = MAX_WAITING >> 20;
+    let most = show(MAX_WAITING as u64);
     let text = format!(
-        "log lines were dropped, those of commands first: standard error is read too slowly, and at most {mib} MiB may wait"
+        "log lines were dropped, those of commands first: standard error is read too slowly, and at most {most} may wait"
     );
     LogFields::of(&text).with("lines", lines).into_line(format, "warning")
 }

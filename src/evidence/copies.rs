@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::MAX_ARCHIVE;
+use crate::budget::show;
 
 /// Bytes that are counted at once.
 const UNIT: usize = 64 << 10;
@@ -47,7 +48,7 @@ impl NotCopied {
     #[must_use]
     pub fn reason(self) -> String {
         match self {
-            Self::Large => format!("it is larger than {} MiB", MAX_ARCHIVE >> 20),
+            Self::Large => format!("it is larger than {}", show(MAX_ARCHIVE as u64)),
             Self::NoRoom => "other requests had the memory for copies".to_owned(),
             Self::Incomplete => "it did not arrive completely".to_owned(),
         }

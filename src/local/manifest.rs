@@ -14,7 +14,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::parameters::ParameterValue;
-use crate::{config, plugin::documents};
+use crate::{budget::show, config, plugin::documents};
 
 /// Longest file in bytes. The API server takes no object above 1.5 MiB; a file
 /// may hold more than one.
@@ -51,7 +51,7 @@ pub enum NoApplication {
     #[error("{0}")]
     Read(#[from] io::Error),
     /// The file is too large.
-    #[error("it is larger than {} MiB", MAX_FILE >> 20)]
+    #[error("it is larger than {}", show(MAX_FILE))]
     Large,
     /// A document is not YAML, or a field has another type.
     #[error("document {number}: {reason}")]

@@ -2,7 +2,10 @@
 
 use thiserror::Error;
 
-use crate::plugin::{Announcement, InvalidManifest, read_announcements};
+use crate::{
+    budget::show,
+    plugin::{Announcement, InvalidManifest, read_announcements},
+};
 
 /// Reasons why there are no announcements. The texts are Argo CD's, except for
 /// `null`: Argo CD crashes on it.
@@ -13,8 +16,8 @@ pub enum InvalidAnnouncements {
     Output(InvalidManifest),
     /// Reading the output needs too much memory.
     #[error(
-        "the dynamic parameters need more than {} MiB of memory while they are read: print fewer",
-        limit >> 20
+        "the dynamic parameters need more than {} of memory while they are read: print fewer",
+        show(*limit as u64)
     )]
     Memory {
         /// The limit in bytes.

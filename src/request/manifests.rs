@@ -51,8 +51,8 @@ pub enum InvalidOutput {
     },
     /// It is larger than one message may be.
     #[error(
-        "the plugin produced more manifests than the {} MiB that one answer holds: raise \
-         ARGOCD_GRPC_MAX_SIZE_MB on the sidecar and on the repo-server", limit >> 20
+        "the plugin produced more manifests than the {} that one answer holds: raise \
+         ARGOCD_GRPC_MAX_SIZE_MB on the sidecar and on the repo-server", show(*limit as u64)
     )]
     Large {
         /// The limit in bytes.
@@ -63,9 +63,9 @@ pub enum InvalidOutput {
     Stopped,
     /// Its conversion needs too much memory.
     #[error(
-        "the plugin's output needs more than {} MiB of memory while it is converted to manifests, \
+        "the plugin's output needs more than {} of memory while it is converted to manifests, \
          because its documents consist of very many small parts, or of characters that are \
-         escaped: print less, or raise ARGOCD_GRPC_MAX_SIZE_MB on the sidecar", limit >> 20
+         escaped: print less, or raise ARGOCD_GRPC_MAX_SIZE_MB on the sidecar", show(*limit as u64)
     )]
     Memory {
         /// The limit in bytes.
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn manifests_larger_than_a_message_are_refused() {
         let error = parse(&"a: b\n---\n".repeat(LIMIT / 8)).unwrap_err().to_string();
-        assert!(error.contains("more manifests than the 1 MiB"), "{error}");
+        assert!(error.contains("more manifests than the 1Mi "), "{error}");
     }
 
     #[test]

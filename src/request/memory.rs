@@ -12,7 +12,7 @@ use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::deadline::{Deadline, DeadlinePassed};
-use crate::budget::{Budget, Share};
+use crate::budget::{Budget, Share, show};
 
 /// Bytes that memory is counted in.
 const UNIT: usize = 64 << 10;
@@ -61,7 +61,7 @@ pub(super) struct HeldMemory {
 #[derive(Debug, Error)]
 #[error(
     "{passed}; until then the request waited for memory for its output: the outputs and manifests \
-     of all requests may take {} MiB together ({})", budget.amount >> 20, budget.origin
+     of all requests may take {} together ({})", show(budget.amount), budget.origin
 )]
 pub struct NoMemory {
     /// The deadline.
@@ -224,7 +224,7 @@ mod tests {
         first.grow(6 * MIB, &Deadline::none()).await.unwrap();
         second.grow(90 * MIB, &Deadline::none()).await.unwrap();
         let error = third.grow(6 * MIB, &soon()).await.unwrap_err().to_string();
-        assert!(error.contains("may take 10 MiB together (a fixed limit)"), "{error}");
+        assert!(error.contains("may take 10Mi together (a fixed limit)"), "{error}");
         drop(second);
         third.grow(6 * MIB, &soon()).await.unwrap();
     }
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(shared + most, ALL * MIB);
         // More than the part for one request is never granted, even to one that has it.
         let error = alone.grow(most + FREE + 1, &soon()).await.unwrap_err().to_string();
-        assert!(error.contains("may take 64 MiB together (x)"), "{error}");
+        assert!(error.contains("may take 64Mi together (x)"), "{error}");
         drop((alone, others));
         assert!(memory.hold().grow(most + FREE + 1, &soon()).await.is_err());
     }

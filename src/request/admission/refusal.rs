@@ -5,10 +5,11 @@ use std::{borrow::Cow, fmt};
 use thiserror::Error;
 
 use crate::{
+    budget,
     plugin::PluginName,
     plural::plural,
     request::deadline::DeadlinePassed,
-    settings::{Limit, MAX_QUEUE, MAX_REQUESTS, MEMORY, REQUESTS},
+    settings::{MAX_QUEUE, MAX_REQUESTS, REQUESTS},
 };
 
 /// The limit that a request waits for.
@@ -133,10 +134,10 @@ impl fmt::Display for Obstacle {
             Self::Memory { running, charged, kept, budget, .. } => write!(
                 formatter,
                 "the limit is {} of memory for all requests, and {} for {}{}",
-                mebibytes(*budget),
+                budget::show(*budget),
                 counted(*running),
-                mebibytes(*charged),
-                reserved(*kept, mebibytes),
+                budget::show(*charged),
+                reserved(*kept, budget::show),
             ),
             Self::Processes { running, charged, kept, budget, .. } => write!(
                 formatter,
@@ -154,11 +155,6 @@ fn reserved(kept: u64, show: impl Fn(u64) -> String) -> String {
         return String::new();
     }
     format!("; {} more are reserved for plugins that run none", show(kept))
-}
-
-/// Bytes in a sentence, in whole mebibytes: the charge is an estimate.
-fn mebibytes(bytes: u64) -> String {
-    MEMORY.show(Limit(Some(bytes >> 20 << 20)))
 }
 
 /// A remedy, after the origin of a limit that is not set by a flag itself.

@@ -75,7 +75,7 @@ async fn more_memory_is_granted_than_three_times_the_output() {
 async fn an_output_that_needs_too_much_memory_is_an_error() {
     let split_by = async |converter| split(&converter, small_parts(LIMIT), &Deadline::none()).await;
     let error = split_by(converter(AMPLE)).await.unwrap_err().to_string();
-    assert!(error.contains("more than 3 MiB of memory"), "{error}");
+    assert!(error.contains("more than 3Mi of memory"), "{error}");
     assert!(
         error.ends_with("print less, or raise ARGOCD_GRPC_MAX_SIZE_MB on the sidecar"),
         "{error}"
@@ -89,7 +89,7 @@ async fn characters_that_are_escaped_take_memory() {
     let output = |bytes| format!("{{\"a\":\"{}\"}}", "\x7f".repeat(bytes)).into_bytes();
     let split_by = async |bytes| split(&converter(AMPLE), output(bytes), &Deadline::none()).await;
     let error = split_by(LIMIT).await.unwrap_err().to_string();
-    assert!(error.contains("more than 3 MiB of memory"), "{error}");
+    assert!(error.contains("more than 3Mi of memory"), "{error}");
     // More than three times the output is granted.
     let manifests = split_by(LIMIT / 8).await.unwrap();
     assert!(manifests.size() > 6 * LIMIT / 8);
@@ -124,7 +124,7 @@ async fn an_answer_keeps_its_memory_until_it_is_sent() {
     let third = split(&converter, output(), &Deadline::none()).await.unwrap();
     let messages = [first, second, third].map(Manifests::into_message);
     let late = split(&converter, output(), &soon()).await.unwrap_err().to_string();
-    assert!(late.contains("may take 2 MiB together"), "{late}");
+    assert!(late.contains("may take 2Mi together"), "{late}");
     drop(messages);
     split(&converter, output(), &Deadline::none()).await.unwrap();
 }
@@ -149,6 +149,6 @@ async fn many_announcements_are_read_within_the_memory() {
     assert_eq!(announce(1000, "a").await.unwrap().len(), 1000);
     for (count, length) in [(20_000, 1), (1, LIMIT)] {
         let error = announce(count, &"a".repeat(length)).await.unwrap_err().to_string();
-        assert!(error.contains("more than 3 MiB of memory"), "{error}");
+        assert!(error.contains("more than 3Mi of memory"), "{error}");
     }
 }
