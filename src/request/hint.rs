@@ -31,16 +31,16 @@ pub(super) use self::{
 };
 use crate::{
     container::{NoKill, OomKill},
+    exit::SIGNAL_BASE,
     metrics::Phase,
     plugin::{PluginDefinition, without_shell},
     settings::{DISK, FILE_SIZE, FILES, MEMORY, OUTPUT, PROCESSES, Setting},
 };
 
-/// Signals of limits, and the base of a shell's exit codes for signals.
+/// Signals of limits.
 const SIGKILL: i32 = 9;
 const SIGXCPU: i32 = 24;
 const SIGXFSZ: i32 = 25;
-const SHELL: i32 = 128;
 
 /// The exit code of a shell that did not find a program.
 const NOT_IN_PATH: i32 = 127;
@@ -142,23 +142,26 @@ pub(super) struct Times {
 }
 
 impl Hint {
-    /// Returns a hint if the facts about a command that failed suggest a limit.
-    pub(super) fn of_end(facts: &Facts<'_>) -> Option<Self> {
-        let by_end = match facts.end {
-            Termination::LimitExceeded { what, .. } => Some(facts.excess(what)),
-            Termination::OutputLimit { .. } => Some(facts.output()),
-            Termination::Held => Some(HELD.to_owned()),
-            Termination::Exit(_) | Termination::Signal { .. } | Termination::Deadline => None,
-        };
-        let known = by_end.or_else(|| facts.by_signal()).or_else(|| node::heap(facts.text));
-        let known = known.or_else(|| facts.java_heap()).or_else(|| facts.by_words());
-        let known = known.or_else(|| limit::descriptors(facts.text).map(str::to_owned));
-        let known = known.or_else(|| ssh::advice(facts.text)).or_else(|| facts.by_mode());
-        let known = known.or_else(|| tier::advice(facts.text).map(str::to_owned));
-        let known = known.or_else(|| remote::advice(facts.text).map(str::to_owned));
-        let known = known.or_else(|| facts.by_crash());
-        let known = known.or_else(|| facts.by_queue()).or_else(|| facts.by_wait());
-        known.or_else(|| facts.by_discovery()).map(Self)
+    /// Returns a hint if the facts about a command that failed suggest a limit. The most
+    /// reliable evidence comes first.
+    pub(super) fn of_end<'e>(facts: &Facts<'e>) -> Option<Self> {
+        let causes: [fn(&Facts<'e>) -> Option<String>; 14] = [
+            Facts::by_termination,
+            Facts::by_signal,
+            |facts| node::heap(facts.text),
+            Facts::java_heap,
+            Facts::by_words,
+            |facts| limit::descriptors(facts.text).map(str::to_owned),
+            |facts| ssh::advice(facts.text),
+            Facts::by_mode,
+            |facts| tier::advice(facts.text).map(str::to_owned),
+            |facts| remote::advice(facts.text).map(str::to_owned),
+            Facts::by_crash,
+            Facts::by_queue,
+            Facts::by_wait,
+            Facts::by_discovery,
+        ];
+        causes.into_iter().find_map(|cause| cause(facts)).map(Self)
     }
 
     /// Returns a hint if a program could not be started: `text` is the error.
@@ -174,6 +177,16 @@ impl Hint {
 }
 
 impl Facts<'_> {
+    /// The remedy if the supervisor ended the command for a reason of its own.
+    fn by_termination(&self) -> Option<String> {
+        match self.end {
+            Termination::LimitExceeded { what, .. } => Some(self.excess(what)),
+            Termination::OutputLimit { .. } => Some(self.output()),
+            Termination::Held => Some(HELD.to_owned()),
+            Termination::Exit(_) | Termination::Signal { .. } | Termination::Deadline => None,
+        }
+    }
+
     /// The remedy for a limit of the whole request.
     fn excess(&self, what: ExceededLimit) -> String {
         let limits = &self.plugin.limits;
@@ -224,7 +237,7 @@ impl Facts<'_> {
     fn signal(&self) -> Option<i32> {
         match self.end {
             Termination::Signal { number, .. } => Some(number),
-            Termination::Exit(code) => Some(code - SHELL),
+            Termination::Exit(code) => Some(code - i32::from(SIGNAL_BASE)),
             Termination::Deadline
             | Termination::Held
             | Termination::OutputLimit { .. }

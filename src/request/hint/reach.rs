@@ -101,7 +101,7 @@ impl Reach {
     }
 
     fn first_port(&self, bounds: &Bounds, denials: &[Denial]) -> Option<String> {
-        let port = denials.iter().find_map(|denial| self.port(&bounds.network, denial));
+        let port = denials.iter().find_map(|denial| self.port_advice(&bounds.network, denial));
         port.map(|advice| advice.text)
     }
 
@@ -114,7 +114,7 @@ impl Reach {
         let mut shared = denials.iter().filter(|denial| !self.is_private(bounds, denial));
         let advice = shared.find_map(|denial| {
             let replaced = decided.and_then(|decided| self.replaced(bounds, denial, decided));
-            replaced.or_else(|| self.path(bounds, denial))
+            replaced.or_else(|| self.path_advice(bounds, denial))
         });
         advice.map(|advice| advice.text)
     }
@@ -125,17 +125,17 @@ impl Reach {
         match &refusal.attempt {
             Attempt::Connect(port) => {
                 let denial = Denial::Connect { port: Some(*port), is_certain: true };
-                self.port(&bounds.network, &denial)
+                self.port_advice(&bounds.network, &denial)
             }
-            Attempt::Listen(_) => self.port(&bounds.network, &Denial::Listen),
+            Attempt::Listen(_) => self.port_advice(&bounds.network, &Denial::Listen),
             Attempt::Internet => Some(Advice::only(
                 "it has no network: name its TCP ports in spec.sandbox.network, for example 443",
             )),
             Attempt::Limit(_) => None,
             Attempt::UnixSocket => Some(Advice::only(UNIX_SOCKETS)),
-            Attempt::SocketFile(path) => self.path(bounds, &Denial::Socket(path.clone())),
+            Attempt::SocketFile(path) => self.path_advice(bounds, &Denial::Socket(path.clone())),
             Attempt::Read(path) | Attempt::Execute(path) if refusal.is_absence() => {
-                self.hidden(bounds, path)
+                self.advice_for_absent(bounds, path)
             }
             Attempt::Execute(path) if self.is_own(path) => Some(Advice::only(
                 "files of the repository are not executable: set spec.preserveFileMode, or name \
@@ -147,23 +147,23 @@ impl Reach {
             Attempt::Read(path) | Attempt::Write(path) if self.is_own(path) => {
                 Some(Advice::only(format!("the sandbox closes `{path}`, and no key opens it")))
             }
-            Attempt::Write(path) => self.path(bounds, &Denial::Write(path.clone())),
+            Attempt::Write(path) => self.path_advice(bounds, &Denial::Write(path.clone())),
             Attempt::Read(path) | Attempt::Execute(path) if refusal.is_write_protected() => {
-                self.path(bounds, &Denial::Write(path.clone()))
+                self.path_advice(bounds, &Denial::Write(path.clone()))
             }
             Attempt::Read(path) | Attempt::Execute(path) => {
-                self.path(bounds, &Denial::Path(path.clone()))
+                self.path_advice(bounds, &Denial::Path(path.clone()))
             }
         }
     }
 
     /// The advice about a file that is missing in the sandbox, if it may exist outside.
     /// `render --observe` looks again, with more rights.
-    fn hidden(&self, bounds: &Bounds, path: &str) -> Option<Advice> {
+    fn advice_for_absent(&self, bounds: &Bounds, path: &str) -> Option<Advice> {
         let exists =
             self.readable.as_ref().is_some_and(|readable| readable.may_exist(Path::new(path)));
-        let absent = || self.path(bounds, &Denial::Absent(path.to_owned()));
-        let closed = || self.path(bounds, &Denial::Path(path.to_owned()));
+        let absent = || self.path_advice(bounds, &Denial::Absent(path.to_owned()));
+        let closed = || self.path_advice(bounds, &Denial::Path(path.to_owned()));
         if exists { absent().or_else(closed) } else { None }
     }
 
@@ -180,7 +180,7 @@ impl Reach {
         self.readable.as_ref().is_some_and(|readable| readable.is_own(Path::new(path)))
     }
 
-    fn port(&self, network: &Network, denial: &Denial) -> Option<Advice> {
+    fn port_advice(&self, network: &Network, denial: &Denial) -> Option<Advice> {
         let allowed = match network {
             Network::Any => return None,
             Network::None => &[][..],
@@ -220,7 +220,7 @@ impl Reach {
         }
     }
 
-    fn path(&self, bounds: &Bounds, denial: &Denial) -> Option<Advice> {
+    fn path_advice(&self, bounds: &Bounds, denial: &Denial) -> Option<Advice> {
         let readable = self.readable.as_ref()?;
         let is_named = |path: &Path| bounds.readable().any(|named| path.starts_with(named));
         let program = match denial {
@@ -255,12 +255,14 @@ impl Reach {
                      changing it: {WRITABLE}"
                 )))
             }
-            Denial::Path(text) => Some(self.opened(readable, text)),
+            Denial::Path(text) => Some(self.advice_for_closed(readable, text)),
             Denial::Write(text) => {
                 let rest = instead(Path::new(text));
                 Some(Advice::only(format!("the sandbox write-protects `{text}`: {rest}")))
             }
-            Denial::Absent(text) if !is_named(Path::new(text)) => self.hidden_path(readable, text),
+            Denial::Absent(text) if !is_named(Path::new(text)) => {
+                self.advice_for_hidden(readable, text)
+            }
             Denial::Absent(_) | Denial::Connect { .. } | Denial::Listen | Denial::Program(_) => {
                 None
             }
@@ -268,7 +270,7 @@ impl Reach {
     }
 
     /// The advice about a closed path.
-    fn opened(&self, readable: &Readable, text: &str) -> Advice {
+    fn advice_for_closed(&self, readable: &Readable, text: &str) -> Advice {
         let path = Path::new(text);
         let rest = instead(path);
         // A file that it wants to create: a path to read must exist, in each later request too.
@@ -297,7 +299,7 @@ impl Reach {
 
     /// The advice about a path that is not there, if that may be because of the sandbox.
     /// This does not access the path: commands would learn from the error whether it exists.
-    fn hidden_path(&self, readable: &Readable, text: &str) -> Option<Advice> {
+    fn advice_for_hidden(&self, readable: &Readable, text: &str) -> Option<Advice> {
         let path = Path::new(text);
         let what = if let Some(mount) = readable.closed_mount(path) {
             format!("the mount {}: to let it read `{text}`", mount.display())

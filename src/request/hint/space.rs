@@ -4,8 +4,8 @@ use std::path::Path;
 
 use cmp_sandbox::{SCRATCH_PATHS, SCRATCH_ROOM, Termination};
 
-use super::{SHELL, reach::Reach};
-use crate::volume::WorkVolume;
+use super::reach::Reach;
+use crate::{exit::SIGNAL_BASE, volume::WorkVolume};
 
 const SIGBUS: i32 = 7;
 
@@ -56,7 +56,7 @@ async fn no_memory_of_file(reach: &Reach, volume: &WorkVolume) -> Option<String>
 fn is_bus_error(end: Termination) -> bool {
     match end {
         Termination::Signal { number, .. } => number == SIGBUS,
-        Termination::Exit(code) => code == SHELL + SIGBUS,
+        Termination::Exit(code) => code == i32::from(SIGNAL_BASE) + SIGBUS,
         Termination::Deadline
         | Termination::Held
         | Termination::OutputLimit { .. }

@@ -84,7 +84,7 @@ fn signal(number: i32) -> Termination {
 
 #[test]
 fn the_heap_of_node_js_has_a_limit_of_its_own() {
-    let abort = Termination::Exit(SHELL + 6);
+    let abort = Termination::Exit(134);
     let own = "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory";
     assert!(hint("{memory: 1}", abort, own).contains("reached its own limit, not that of"));
     let other = "FATAL ERROR: MarkCompactCollector: young object promotion failed Allocation \
@@ -174,7 +174,7 @@ fn a_limit_of_the_container_for_files_is_told_if_it_is_the_lower_one() {
 #[test]
 fn a_kill_for_lack_of_memory_names_the_containers_limit() {
     let limit = |is_own| Bound { amount: 256 << 20, source: "a file".to_owned(), is_own };
-    for end in [signal(SIGKILL), Termination::Exit(SHELL + SIGKILL)] {
+    for end in [signal(SIGKILL), Termination::Exit(137)] {
         let text = |is_own| {
             let kill = OomKill { limit: limit(is_own) };
             hint_with("{cpu: unlimited}", end, "", Some(&kill))

@@ -224,6 +224,6 @@ fn a_named_file_of_a_volume_that_was_replaced_is_told_from_others() {
     let namespaces = Reach { readable, hides_closed: true, ..Reach::default() };
     assert_eq!(namespaces.replaced(&bounds, &denied("file"), decided), None);
     // The link does not make it a closed path.
-    let advice = reach.path(&bounds, &denied("file")).unwrap();
+    let advice = reach.path_advice(&bounds, &denied("file")).unwrap();
     assert!(advice.text.contains("as far as the file's mode does"), "{}", advice.text);
 }
