@@ -9,6 +9,7 @@ mod limit;
 mod mode;
 mod node;
 mod reach;
+mod read_only;
 mod remote;
 mod shell;
 mod space;
@@ -83,13 +84,6 @@ const FILE_TOO_LARGE: [&str; 2] = ["file too large", "file size limit exceeded"]
 const NOT_FOUND: [&str; 5] =
     ["no such file", "not found", "does not exist", "enoent", "cannot find"];
 
-/// Messages of programs that could not change a file (EACCES, EPERM).
-const REFUSED: [&str; 4] = ["permission denied", "operation not permitted", "eacces", "eperm"];
-
-/// The remedy for a change of a repository that is read-only.
-const READ_ONLY: &str = "it cannot change the repository, because its definition has \
-                         spec.workspace.readOnly: let it write to $TMPDIR, or remove readOnly";
-
 /// The remedy for a discovery that fails wherever nothing matches.
 const NO_MATCH: &str = "without a match, it must print nothing and end with 0, and grep ends with 1: \
                         append `|| [ $? = 1 ]` to the script";
@@ -145,7 +139,7 @@ impl Hint {
     /// Returns a hint if the facts about a command that failed suggest a limit. The most
     /// reliable evidence comes first.
     pub(super) fn of_end<'e>(facts: &Facts<'e>) -> Option<Self> {
-        let causes: [fn(&Facts<'e>) -> Option<String>; 14] = [
+        let causes: [fn(&Facts<'e>) -> Option<String>; 15] = [
             Facts::by_termination,
             Facts::by_signal,
             |facts| node::heap(facts.text),
@@ -156,6 +150,7 @@ impl Hint {
             Facts::by_mode,
             |facts| tier::advice(facts.text).map(str::to_owned),
             |facts| remote::advice(facts.text).map(str::to_owned),
+            Facts::by_read_only,
             Facts::by_crash,
             Facts::by_queue,
             Facts::by_wait,
@@ -290,9 +285,7 @@ impl Facts<'_> {
         }
         let refusal = self.refusal.map(str::to_owned).or_else(|| self.by_absence());
         let refusal = refusal.or_else(|| shell::foreign(self.text).map(str::to_owned));
-        let refusal = refusal.or_else(|| left_out(&text, self.unpacked));
-        let is_write = self.bounds.is_read_only && says(&REFUSED);
-        refusal.or_else(|| is_write.then(|| READ_ONLY.to_owned()))
+        refusal.or_else(|| left_out(&text, self.unpacked))
     }
 
     /// A program that a shell did not find, or could not execute.
@@ -320,7 +313,8 @@ impl Facts<'_> {
 
     /// A file without an executable bit.
     fn by_mode(&self) -> Option<String> {
-        mode::advice(self.text, self.plugin.preserve_file_mode).map(str::to_owned)
+        let advice = mode::advice(self.text, self.plugin.preserve_file_mode);
+        advice.filter(|_| !self.may_be_change()).map(str::to_owned)
     }
 }
 

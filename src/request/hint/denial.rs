@@ -59,6 +59,9 @@ const ABSENT: [&str; 5] = [
 /// Words of a server that denies something, after `permission denied`.
 const SERVER: [&str; 6] = ["(publickey", "(password", "(keyboard", "for ", "on ", "to "];
 
+/// A line of Vault, in its list of errors.
+const LISTED: &str = "* permission denied";
+
 /// Words about the socket that answers questions for git credentials. The supervisor
 /// connects to it, not the command.
 pub(crate) const ASK_PASS_SOCKET: &str = "the repo-server's socket for git credentials";
@@ -180,7 +183,8 @@ fn denial(line: &str, lower: &str, traced: Traced) -> Option<Denial> {
 pub(super) fn is_of_server(lower: &str) -> bool {
     let mut rest = lower.split("permission denied").skip(1);
     let denies = |rest: &str| SERVER.iter().any(|word| rest.trim_start().starts_with(word));
-    lower.trim_start().starts_with("remote:") || rest.any(denies)
+    let line = lower.trim();
+    line.starts_with("remote:") || line == LISTED || rest.any(denies)
 }
 
 /// The absolute path in a line: the last one before the words at `at`, or else the

@@ -17,7 +17,7 @@ const REFUSED: [&str; 2] = ["permission denied", "eacces"];
 const AROUND: [char; 9] = [' ', ':', '"', '\'', '`', '‘', '’', '(', ')'];
 
 /// The remedy if a line refuses a relative path, or if a program in Go could not execute a
-/// file. Requests can read and write their repository, so what is refused is execution.
+/// file. Requests can read and usually write their repository, so execution is refused.
 pub(super) fn advice(text: &str, keeps_modes: bool) -> Option<&'static str> {
     let text = unwrapped(text);
     text.lines().any(is_refused).then_some(if keeps_modes { KEPT } else { ADVICE })

@@ -12,9 +12,9 @@ use std::{
 use cmp_sandbox::{Attempt, Bounds, Closing, Network, Readable, Refusal, home_above};
 
 use super::{
-    READ_ONLY,
     advice::{Advice, Opening},
     denial::{Denial, denials},
+    read_only::READ_ONLY,
     tier::UNIX_SOCKETS,
 };
 use crate::{

@@ -59,7 +59,11 @@ fn hint_after(
 }
 
 /// A command that ended so, and of which nothing else is known.
-fn facts<'e>(plugin: &'e PluginDefinition, bounds: &'e Bounds, end: Termination) -> Facts<'e> {
+pub(super) fn facts<'e>(
+    plugin: &'e PluginDefinition,
+    bounds: &'e Bounds,
+    end: Termination,
+) -> Facts<'e> {
     Facts {
         plugin,
         phase: Phase::Generate,
