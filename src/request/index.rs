@@ -70,8 +70,7 @@ impl NameIndexer {
         let entries = usize::try_from(limits.files).unwrap_or(usize::MAX);
         let bounds = IndexLimits::default();
         let bounds = IndexLimits { entries: bounds.entries.min(entries), ..bounds };
-        let sink = IndexSink { index: FileIndex::new(bounds), counter: EntryCounter::new(limits) };
-        let reader: Indexing = Ok(Box::new(Reader::new(sink)));
+        let reader: Indexing = Ok(Box::new(Reader::new(IndexSink::new(bounds, limits))));
         let thread = PieceThread::new(reader, resources.threads.clone(), deadline);
         Self { thread, held: resources.memory.hold(), deadline, without_memory: None }
     }
@@ -126,6 +125,15 @@ impl PieceSink for NameIndexer {
 struct IndexSink {
     index: FileIndex,
     counter: EntryCounter,
+    /// Files that a repository may have. The index may have fewer.
+    files: u64,
+}
+
+impl IndexSink {
+    fn new(bounds: IndexLimits, limits: UnpackLimits) -> Self {
+        let (index, counter) = (FileIndex::new(bounds), EntryCounter::new(limits));
+        Self { index, counter, files: limits.files }
+    }
 }
 
 impl Sink for IndexSink {
@@ -142,7 +150,7 @@ impl Sink for IndexSink {
             EntryKind::Link => self.index.add_symlink(&entry.name, &entry.link),
             EntryKind::Other { .. } => Ok(()),
         };
-        added.map_err(|error| refusal(entry, &error))
+        added.map_err(|error| refusal(entry, &error, self.files))
     }
 
     fn data(&mut self, _piece: &[u8]) -> Result<(), Refusal> {
@@ -158,8 +166,9 @@ impl Sink for IndexSink {
     }
 }
 
-/// The error that unpacking this entry would have caused.
-fn refusal(entry: &Entry, error: &EntryError) -> Refusal {
+/// The error that unpacking this entry would have caused. If the index may have fewer than
+/// `files` entries, no flag raises its limit.
+fn refusal(entry: &Entry, error: &EntryError, files: u64) -> Refusal {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let shown = |path: EntryPath| path.as_path().display().to_string();
     let clean = EntryPath::new(&entry.name);
@@ -177,12 +186,12 @@ fn refusal(entry: &Entry, error: &EntryError) -> Refusal {
             Refusal::LinkTarget { path, target, cause: cause.to_string() }
         }
         EntryError::Link(cause) => Refusal::Link { path, target, cause: cause.to_string() },
-        EntryError::TooManyEntries { limit } => {
-            Refusal::Limit { limit: *limit as u64, what: UnpackLimit::Files }
+        EntryError::TooManyEntries { limit } if *limit as u64 >= files => {
+            Refusal::Limit { limit: files, what: UnpackLimit::Files }
         }
-        EntryError::TooManyLookups { .. } | EntryError::TooManyNameBytes { .. } => {
-            Refusal::Names { cause: error.to_string() }
-        }
+        EntryError::TooManyEntries { .. }
+        | EntryError::TooManyLookups { .. }
+        | EntryError::TooManyNameBytes { .. } => Refusal::Names { cause: error.to_string() },
     }
 }
 
@@ -213,6 +222,27 @@ mod tests {
         let late = indexer.finish().await.map(drop);
         assert!(matches!(late, Err(NotIndexed::Late(_))), "{late:?}");
         drop((finish, other));
+    }
+
+    #[test]
+    fn the_limit_of_the_index_itself_is_not_that_of_a_repository() {
+        let entry = |name: &str| Entry {
+            name: name.into(),
+            kind: EntryKind::File { size: 0 },
+            mode: 0,
+            link: Vec::new(),
+        };
+        for (files, remedy) in
+            [(1, "--max-repository-files"), (1_000_000, "--plugin-tar-exclude on")]
+        {
+            let limits = UnpackLimits { bytes: 1, files, is_volume: false };
+            let bounds = IndexLimits { entries: 1, ..IndexLimits::default() };
+            let mut sink = IndexSink::new(bounds, limits);
+            sink.entry(&entry("a")).unwrap();
+            let refused = sink.entry(&entry("b")).unwrap_err().to_string();
+            assert!(refused.contains(remedy), "{refused}");
+            assert_eq!(refused.contains("--max-"), files == 1, "{refused}");
+        }
     }
 
     #[tokio::test]
