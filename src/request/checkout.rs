@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cmp_sandbox::{LastPart, Lease, NotUnpacked};
 
 use super::{
     defaults::CommandDefaults,
     excess::Excess,
-    kept::{KeptRepository, Unseen},
+    kept::{KeptArchives, KeptRepository, Unseen},
     progress::RequestContext,
     receive_error::ReceiveError,
 };
@@ -38,6 +39,9 @@ pub(super) struct Arrival {
     /// Processes that the kernel had killed for lack of memory before.
     pub(super) killed: u64,
     pub(super) volume: WorkVolume,
+    /// It remembers the size of the archive with this checksum.
+    pub(super) kept: KeptArchives,
+    pub(super) checksum: Bytes,
 }
 
 impl Checkout {
@@ -52,10 +56,13 @@ impl Checkout {
         &mut self,
         context: &mut RequestContext,
     ) -> Result<(), ReceiveError> {
-        let Some(Arrival { unseen, killed, volume }) = self.arrival.take() else { return Ok(()) };
+        let Some(arrival) = self.arrival.take() else { return Ok(()) };
+        let Arrival { unseen, killed, volume, kept, checksum } = arrival;
         match context.deadline.limit(self.lease.unpacked()).await? {
             Ok(unpacked) => {
-                context.progress.unpacked = Some(unseen.add_to(unpacked));
+                let unpacked = unseen.add_to(unpacked);
+                kept.unpacked(&checksum, &unpacked);
+                context.progress.unpacked = Some(unpacked);
                 Ok(())
             }
             Err(NotUnpacked::AlmostFull(reason)) => Err(volume.almost_full(reason).await.into()),

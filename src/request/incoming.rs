@@ -109,7 +109,9 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         let files = VolumeSink::new(unpacking, volume, kept);
         let (files, unseen) = self.fill(files, way, context).await?;
         files.unpacking.complete();
-        let arrival = Arrival { unseen, killed, volume: volume.clone() };
+        let (volume, kept) = (volume.clone(), kept.clone());
+        let checksum = self.header.checksum.clone();
+        let arrival = Arrival { unseen, killed, volume, kept, checksum };
         Ok(Received::new(self.header, Checkout { arrival: Some(arrival), last_part, ..checkout }))
     }
 

@@ -51,6 +51,9 @@ const LEAST: u64 = 256 << 10;
 /// long after its last request.
 const IDLE: Duration = Duration::from_mins(1);
 
+/// Bytes of an entry in a decompressed archive beside its contents, at least.
+const ENTRY_HEADER: u64 = 512;
+
 /// Checksums that are remembered.
 const MAX_SEEN: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
@@ -95,6 +98,8 @@ struct Seen {
     unfit: Option<Instant>,
     /// The time at which its files could not be shared.
     unshared: Option<Instant>,
+    /// Bytes of the decompressed archive at least, as far as they are known.
+    least: u64,
 }
 
 /// The way to the files of a request.
@@ -175,7 +180,9 @@ impl KeptArchives {
             *used = Instant::now();
             return Way::Kept(Arc::clone(archive));
         }
-        let is_worth_it = table.seen.peek(&checksum).is_some_and(Seen::is_worth_keeping);
+        // If it can never fit, others need not make room.
+        let is_worth = |seen: &Seen| seen.is_worth_keeping() && seen.least <= share;
+        let is_worth_it = table.seen.peek(&checksum).is_some_and(is_worth);
         table.seen_now(checksum);
         drop(table);
         if !is_worth_it || matches!(repository, Repository::New(_)) {
@@ -183,6 +190,14 @@ impl KeptArchives {
         }
         let Ok(permit) = Arc::clone(&self.0.makers).try_acquire_owned() else { return Way::Worker };
         Way::Keep(MakerTurn { shelf: self.clone(), checksum, _permit: permit })
+    }
+
+    /// Remembers the size of an archive that was unpacked.
+    pub(super) fn unpacked(&self, checksum: &[u8], Unpacked { files, bytes, .. }: &Unpacked) {
+        let Ok(checksum) = Checksum::try_from(checksum) else { return };
+        if let Some(seen) = self.table().seen.peek_mut(&checksum) {
+            seen.least = bytes.saturating_add(files.saturating_mul(ENTRY_HEADER));
+        }
     }
 
     /// Drops archives that nobody has used for a while, or that waiting requests leave
@@ -241,8 +256,8 @@ impl Table {
     /// Remembers that a checksum was stated.
     fn seen_now(&mut self, checksum: Checksum) -> &mut Seen {
         let at = Instant::now();
-        let seen =
-            self.seen.get_or_insert_mut(checksum, || Seen { at, unfit: None, unshared: None });
+        let first = || Seen { at, unfit: None, unshared: None, least: 0 };
+        let seen = self.seen.get_or_insert_mut(checksum, first);
         seen.at = at;
         seen
     }

@@ -6,7 +6,10 @@
 
 use std::{
     ptr,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -197,9 +200,10 @@ impl Table {
 impl Turn {
     /// Takes the space of the repository. If there is none, only this request reads it.
     pub(in crate::request) fn space(&self, unpacked: &Unpacked) -> Option<Space> {
-        let has_place = self.shelf.table().has_place(self.shelf.most_repositories());
+        let most = self.shelf.most_repositories();
         let bytes = unpacked.bytes.saturating_add(unpacked.files.saturating_mul(ENTRY));
-        let space = has_place.then(|| Space::take(&self.shelf, bytes)).flatten();
+        let space = Space::take(&self.shelf, bytes);
+        let space = space.filter(|_| self.shelf.table().has_place(most));
         if space.is_none() {
             // Others need not wait for it in vain.
             self.shelf.table().seen_now(self.key.0).unshared = Some(Instant::now());
@@ -244,15 +248,26 @@ impl Space {
             let mut memory = ArchiveMemory::new(shelf.clone());
             return memory.grow(bytes).then_some(Self::Memory(memory));
         }
-        let take = |used: u64| used.checked_add(bytes).filter(|used| *used <= disk / PART_OF_DISK);
-        let on_disk = &shelf.0.on_disk;
-        while on_disk.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
-            if !shelf.table().drop_repository() {
-                return None;
-            }
-        }
-        Some(Self::Disk { shelf: shelf.clone(), bytes })
+        let make_room = || shelf.table().drop_repository();
+        let is_taken = take_of(&shelf.0.on_disk, (bytes, disk / PART_OF_DISK), make_room);
+        is_taken.then(|| Self::Disk { shelf: shelf.clone(), bytes })
     }
+}
+
+/// Adds bytes to those that are used, up to a limit, and makes room as often as that helps.
+/// If they can never fit, others need not make room.
+fn take_of(
+    used: &AtomicU64,
+    (bytes, most): (u64, u64),
+    mut make_room: impl FnMut() -> bool,
+) -> bool {
+    let take = |used: u64| used.checked_add(bytes).filter(|used| *used <= most);
+    while used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
+        if bytes > most || !make_room() {
+            return false;
+        }
+    }
+    true
 }
 
 impl Drop for Space {

@@ -184,6 +184,21 @@ async fn something_that_can_never_fit_takes_no_room_from_others() {
 }
 
 #[tokio::test]
+async fn an_archive_that_is_known_to_be_too_large_gets_no_maker() {
+    let (shelf, packed) = (shelf(8 * MIB), pack(&repository(b'a', MIB)));
+    let unpacked = |bytes| {
+        let unpacked = Unpacked { files: 1, bytes, left_out: 0, dangling: None };
+        shelf.unpacked(&header(&packed).checksum, &unpacked);
+    };
+    unpacked(9 * MIB);
+    assert!(matches!(way(&shelf, &packed), Way::Worker), "it was never stated");
+    unpacked(9 * MIB);
+    assert!(matches!(way(&shelf, &packed), Way::Worker));
+    unpacked(7 * MIB);
+    assert!(matches!(way(&shelf, &packed), Way::Keep(_)));
+}
+
+#[tokio::test]
 async fn memory_is_lent_while_half_of_it_is_free() {
     let (shelf, packed) = (shelf(8 * MIB), pack(&repository(b'a', MIB)));
     let share = &shelf.0.share;

@@ -129,6 +129,14 @@ async fn repositories_have_a_part_of_the_disk_or_of_the_memory() {
     }
 }
 
+#[test]
+fn a_repository_that_can_never_fit_takes_no_room_from_others() {
+    let used = AtomicU64::new(4);
+    assert!(!take_of(&used, (9, 8), || panic!("others made room")));
+    let make_room = || used.fetch_sub(2, Ordering::Relaxed) > 0;
+    assert!(take_of(&used, (8, 8), make_room) && !take_of(&used, (1, 8), || false));
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_archive_that_does_not_fit_is_tried_again_after_a_while() {
     let shelf = shelf(8, true);
