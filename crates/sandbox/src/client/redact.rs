@@ -33,6 +33,9 @@ const MAX_SECRETS: usize = 256;
 /// Most other values that are searched for, which is only done for bundles.
 const MAX_VALUES: usize = 2048;
 
+/// Most values that are read to find these. Several can be the same.
+const MAX_READ: usize = 4096;
+
 /// Most values that a request learns while it runs.
 const MAX_LEARNED: usize = 16;
 
@@ -67,13 +70,25 @@ impl Redactor {
     /// Adds values. Known ones always stay. If there are too many new ones, the first
     /// lines of all of them are kept before further lines of long ones.
     fn and<'v>(&self, values: impl IntoIterator<Item = &'v [u8]>, most: usize) -> Self {
-        let lines = values.into_iter().flat_map(|value| pieces(value).enumerate());
-        let mut lines: Vec<_> = lines.collect();
-        lines.sort_unstable();
+        let mut values = values.into_iter().map(pieces);
+        let mut read: Vec<_> = values.by_ref().take(MAX_READ).collect();
         let mut known: HashSet<_> = self.secrets.iter().cloned().collect();
-        let new = lines.into_iter().map(|(_, line)| line);
-        let mut new: Vec<_> = new.filter(|line| known.insert(line.clone())).collect();
-        let is_partial = self.is_partial || new.len() > most;
+        let mut new = Vec::new();
+        // A tenant chooses the values, so their length must not decide about the time.
+        for _ in 0..=most {
+            if new.len() > most {
+                break;
+            }
+            read.retain_mut(|lines| {
+                let Some(line) = lines.next() else { return false };
+                if known.insert(line.clone()) {
+                    new.push(line);
+                }
+                true
+            });
+        }
+        let is_rest = !read.is_empty() || values.next().is_some();
+        let is_partial = self.is_partial || new.len() > most || is_rest;
         new.truncate(most);
         let secrets = self.secrets.iter().cloned().chain(new).collect();
         Self { secrets, is_partial, learned: Arc::clone(&self.learned) }

@@ -124,6 +124,23 @@ fn many_lines_of_one_value_do_not_displace_others() {
 }
 
 #[test]
+fn only_the_first_lines_and_values_are_read() {
+    let values = |same: usize| {
+        let mut values = vec!["repeated".to_owned(); same];
+        values.push(["repeated\n".repeat(same), "last line".to_owned()].concat());
+        Redactor::default().with_values(values.iter().map(String::as_bytes))
+    };
+    let all = values(MAX_VALUES - 1);
+    assert_eq!(all.text("repeated last line"), "*** ***");
+    assert!(all.is_complete());
+    for same in [MAX_VALUES + 1, MAX_READ] {
+        let some = values(same);
+        assert_eq!(some.text("repeated last line"), "*** last line");
+        assert!(!some.is_complete(), "{same}");
+    }
+}
+
+#[test]
 fn after_many_learned_values_a_redactor_is_not_complete() {
     let redactor = redactor(&[]);
     for number in 0..MAX_LEARNED {
