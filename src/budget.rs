@@ -33,6 +33,12 @@ pub struct Share<T> {
 /// low-water mark of the volume, which is 1/20 and at most 32 MiB.
 const FREE_PART_OF_DISK: u64 = 16;
 
+/// Shared repositories have this part of the leases at most, as a divisor.
+const REPOSITORIES_DIVISOR: u32 = 8;
+
+/// Requests that generate leave this part of the leases to discovery, as a divisor.
+const DISCOVERY_DIVISOR: u32 = 8;
+
 /// The parts of the container that requests share.
 ///
 /// A resized container changes it; get it anew from the `watch` for each decision.
@@ -163,6 +169,21 @@ impl Budget {
     #[must_use]
     pub fn shared_outputs(&self) -> u64 {
         reserve::shared(self.outputs.amount)
+    }
+
+    /// Most repositories that requests may share at a time. Each takes a lease.
+    #[must_use]
+    pub fn repositories(&self) -> u32 {
+        self.leases.amount / REPOSITORIES_DIVISOR
+    }
+
+    /// Most leases of requests that generate. Discovery and shared repositories have the
+    /// others: Argo CD would apply the raw files if discovery waited for generate.
+    #[must_use]
+    pub fn leases_of_generate(&self) -> u32 {
+        let leases = self.leases.amount;
+        let discovery = (leases / DISCOVERY_DIVISOR).max(1);
+        leases.saturating_sub(discovery + self.repositories()).max(leases.min(1))
     }
 
     /// Bytes of `disk` that all requests may use together. If they used all, those of

@@ -122,15 +122,23 @@ fn disk(budget: &Budget, given: &Given) -> Option<String> {
 
 fn requests(budget: &Budget, given: &Given) -> Option<String> {
     let wanted = u64::from(given.requests?);
-    let leases = u64::from(budget.leases.amount);
+    let [leases, own] = [budget.leases.amount, budget.leases_of_generate()].map(u64::from);
     let (memory, processes) = (budget.memory.amount, budget.processes.amount);
-    let fitting = leases.min(memory / LEAST_MEMORY).min(processes / LEAST_PROCESSES);
-    (wanted > fitting).then(|| {
-        format!(
-            "--max-requests {wanted} is more than the {fitting} that fit ({leases} leases, {} of \
-             memory, {processes} processes): set it to {fitting} or less, or use a larger \
-             --uid-range or container",
+    let fitting = own.min(memory / LEAST_MEMORY).min(processes / LEAST_PROCESSES);
+    if wanted > fitting {
+        return Some(format!(
+            "--max-requests {wanted} is more than the {fitting} that fit ({leases} leases, {} of them \
+             for discovery and shared repositories, {} of memory, {processes} processes): set it to \
+             {fitting} or less, or use a larger --uid-range or container",
+            leases - own,
             show(memory)
+        ));
+    }
+    (leases < wanted.saturating_mul(2)).then(|| {
+        format!(
+            "--max-requests {wanted} leaves {} of {leases} leases to discovery: use a larger \
+             --uid-range, or a lower --max-requests",
+            leases - wanted
         )
     })
 }

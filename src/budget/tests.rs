@@ -207,13 +207,32 @@ fn numbers_that_cannot_fit_are_told_with_the_remedy() {
         "--max-memory 2Gi is more than the 640Mi",
         "--max-processes 512 is more than the 236",
         "--max-disk 8Gi is more than the 640Mi",
-        "--max-requests 200 is more than the 78 that fit (150 leases, 640Mi of memory, 236 \
-         processes)",
+        "--max-requests 200 is more than the 78 that fit (150 leases, 36 of them for discovery and \
+         shared repositories, 640Mi of memory, 236 processes)",
         "--max-output 100Mi needs up to 300Mi of memory, but one output may have 192Mi",
     ]) {
         assert!(warning.starts_with(expected), "{warning}");
     }
     assert_eq!(warnings.len(), 6, "{warnings:?}");
+}
+
+#[test]
+fn discovery_has_leases_that_generate_leaves_to_it() {
+    let budget = |requests, leases| {
+        let given = Given { requests: Some(requests), leases: Some(leases), ..given() };
+        Budget::derive(&container(GIB, 4000, 256 * MIB), &given)
+    };
+    for (leases, own) in [(0, 0), (1, 1), (2, 1), (7, 6), (16, 12), (156, 118)] {
+        assert_eq!(budget(1, leases).leases_of_generate(), own, "{leases}");
+    }
+    for (requests, expected) in [
+        (7, "--max-requests 7 is more than the 6 that fit (7 leases, 1 of them for discovery and"),
+        (6, "--max-requests 6 leaves 1 of 7 leases to discovery: use a larger --uid-range"),
+    ] {
+        let warnings = budget(requests, 7).warnings;
+        assert!(warnings[0].starts_with(expected), "{warnings:?}");
+    }
+    assert_eq!(budget(3, 7).warnings, [""; 0]);
 }
 
 #[test]

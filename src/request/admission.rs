@@ -182,7 +182,8 @@ impl Admission {
     fn obstacle(&self, class: Class, plugin: &PluginName) -> Obstacle {
         let state = self.state();
         // Without an obstacle, other plugins are next for the places.
-        state.schedule.obstacle(class, plugin).unwrap_or_else(|| state.schedule.no_place(class))
+        let obstacle = state.schedule.obstacle(class, plugin);
+        obstacle.unwrap_or_else(|| state.schedule.capacity().no_place(class))
     }
 
     /// Changes the schedule, and then admits as many requests as fit.
@@ -356,6 +357,24 @@ mod tests {
         for _ in 0..8 {
             held.push(ask(&admission, "p", 1, 0).await.unwrap());
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn discovery_gets_a_lease_while_all_others_generate() {
+        let (resize, admission) = with_places(7);
+        resize.send_modify(|budget| budget.leases = Share::new(7, "7 leases"));
+        let mut held = Vec::new();
+        let refused = loop {
+            match ask(&admission, "p", 1, 0).await {
+                Ok(permit) => held.push(permit),
+                Err(refused) => break refused.to_string(),
+            }
+        };
+        assert_eq!(held.len(), 6);
+        assert!(refused.contains("it comes from 7 leases"), "{refused}");
+        let plugin = &name("p");
+        let discovery = Ask { class: Class::Discover, plugin, unread: 0 };
+        assert!(admission.enter(discovery, &Deadline::none()).await.is_ok());
     }
 
     #[tokio::test]

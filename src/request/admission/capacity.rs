@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::charge::Charge;
-use crate::budget::Budget;
+use super::{charge::Charge, refusal::Obstacle};
+use crate::budget::{Budget, Share};
 
 /// Concurrent requests that are answered by names. More than the processors can
 /// handle would not help, and all indexes of names together have 64 MiB.
@@ -28,9 +28,11 @@ pub(crate) enum Class {
 /// The limits of all requests together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Capacity {
-    /// Requests with a command that may run at a time, for each class.
-    pub(super) places: usize,
-    /// The origins of the numbers, for people.
+    /// Requests that may generate at a time.
+    pub(super) generate: Share<usize>,
+    /// Requests that may do discovery by a command at a time.
+    pub(super) discover: Share<usize>,
+    /// The origins of the budget, for people.
     pub(super) origins: Origins,
     /// Requests of each class that may wait.
     pub(super) queue: usize,
@@ -43,7 +45,6 @@ pub(super) struct Capacity {
 /// The limits and settings that the numbers come from, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Origins {
-    pub(super) places: Cow<'static, str>,
     pub(super) memory: Cow<'static, str>,
     pub(super) processes: Cow<'static, str>,
 }
@@ -64,8 +65,19 @@ impl Capacity {
     /// Places of one class.
     pub(super) fn places(&self, class: Class) -> usize {
         match class {
-            Class::Generate | Class::Discover => self.places,
+            Class::Generate => self.generate.amount,
+            Class::Discover => self.discover.amount,
             Class::Names => MAX_NAME_REQUESTS,
+        }
+    }
+
+    /// The obstacle if all places of a class are taken, or promised to others.
+    pub(super) fn no_place(&self, class: Class) -> Obstacle {
+        let places = |Share { amount: limit, origin }| Obstacle::Places { limit, origin };
+        match class {
+            Class::Generate => places(self.generate.clone()),
+            Class::Discover => places(self.discover.clone()),
+            Class::Names => Obstacle::Names { limit: MAX_NAME_REQUESTS },
         }
     }
 
@@ -77,12 +89,14 @@ impl Capacity {
 
 impl From<&Budget> for Capacity {
     fn from(budget: &Budget) -> Self {
-        let leases = budget.leases.amount as usize;
-        let few = leases < budget.requests.amount;
+        let places = |leases: u32| {
+            let few = Share::new(leases as usize, budget.leases.origin.clone());
+            if few.amount < budget.requests.amount { few } else { budget.requests.clone() }
+        };
         Self {
-            places: budget.requests.amount.min(leases),
+            generate: places(budget.leases_of_generate()),
+            discover: places(budget.leases.amount),
             origins: Origins {
-                places: if few { &budget.leases.origin } else { &budget.requests.origin }.clone(),
                 memory: budget.memory.origin.clone(),
                 processes: budget.processes.origin.clone(),
             },

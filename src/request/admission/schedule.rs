@@ -213,7 +213,7 @@ impl<W> Schedule<W> {
         let queue = self.queue(class);
         let (running, limit) = (queue.running, self.capacity.places(class));
         if running >= limit {
-            return Some(self.no_place(class));
+            return Some(self.capacity.no_place(class));
         }
         if running == 0 {
             return None;
@@ -244,17 +244,6 @@ impl<W> Schedule<W> {
             let origin = origins.processes.clone();
             Obstacle::Processes { running, charged, kept, budget, origin }
         })
-    }
-
-    /// The obstacle if all places of a class are taken, or promised to others.
-    pub(super) fn no_place(&self, class: Class) -> Obstacle {
-        let limit = self.capacity.places(class);
-        match class {
-            Class::Names => Obstacle::Names { limit },
-            Class::Generate | Class::Discover => {
-                Obstacle::Places { limit, origin: self.capacity.origins.places.clone() }
-            }
-        }
     }
 
     /// Bytes that must still be read from the waiting clients of a class.

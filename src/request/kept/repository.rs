@@ -30,9 +30,6 @@ use crate::{
     volume::WorkVolume,
 };
 
-/// This part of the leases is for repositories, as a divisor.
-const PART: u32 = 8;
-
 /// All repositories together have this part of the disk of all requests, as a divisor.
 const PART_OF_DISK: u64 = 4;
 
@@ -163,7 +160,7 @@ impl KeptArchives {
 
     /// Repositories that may be kept.
     fn most_repositories(&self) -> usize {
-        (self.0.share.budget().leases.amount / PART) as usize
+        self.0.share.budget().repositories() as usize
     }
 }
 

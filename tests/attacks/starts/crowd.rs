@@ -163,7 +163,9 @@ fn more_than_wait() -> Result<(), String> {
 
 /// The supervisor admits more requests than the spawner has UIDs for.
 fn more_than_users() -> Result<(), String> {
-    const USERS: u32 = 2;
+    const USERS: u32 = 3;
+    // One is left to discovery.
+    const GENERATE: usize = 2;
     // The supervisor of some tiers follows the tenants.
     const USED_BY_OTHERS: u32 = arena::USERS + 1;
     let mut stage = stage(Setting::Uid, &[("--max-requests", 32), ("--max-queue", CROWD)]);
@@ -175,10 +177,10 @@ fn more_than_users() -> Result<(), String> {
     let supervisor = stage.start(stage.options.command())?;
     let crowd = Crowd::come(&stage, CROWD / 4)?;
     check(crowd.refusals.is_empty(), || format!("{:?}", crowd.refusals))?;
-    check(crowd.spans.len() == USERS as usize, || {
+    check((GENERATE..=USERS as usize).contains(&crowd.spans.len()), || {
         format!("only {:?}; the log: {}", crowd.spans, supervisor.text())
     })?;
-    all_free(&stage, &supervisor, USERS as usize)
+    all_free(&stage, &supervisor, GENERATE)
 }
 
 /// Checks that nothing is left and that all `places` can be used at the same time.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::request::admission::capacity::Origins;
+use crate::{budget::Share, request::admission::capacity::Origins};
 
 const PLUGINS: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -19,14 +19,16 @@ fn name(text: &str) -> PluginName {
 
 fn capacity(places: usize) -> Capacity {
     let total = Charge { memory: 1 << 40, processes: 1 << 20 };
-    Capacity { places, origins: Origins::default(), queue: 100, total, files_in_memory: true }
+    let places = Share::new(places, "");
+    let (generate, discover, origins) = (places.clone(), places, Origins::default());
+    Capacity { generate, discover, origins, queue: 100, total, files_in_memory: true }
 }
 
 /// Room for `floors` unmeasured requests beside the reserve of discovery.
 fn memory_for(floors: u64) -> Capacity {
     let memory = Charge::FLOOR.memory * floors * 8 / 7 + MIB;
     let total = Charge { memory, processes: 1 << 20 };
-    Capacity { places: 100, origins: Origins::default(), queue: 100, total, files_in_memory: true }
+    Capacity { total, ..capacity(100) }
 }
 
 /// A schedule whose requests are told apart by a number.
@@ -299,7 +301,7 @@ proptest! {
         floors in 0..12_u64,
         events in prop::collection::vec(event(), 0..80),
     ) {
-        let capacity = Capacity { places, ..memory_for(floors) };
+        let capacity = Capacity { total: memory_for(floors).total, ..capacity(places) };
         let mut stage = Stage::new(capacity, &PLUGINS);
         for event in &events {
             stage.on(event);

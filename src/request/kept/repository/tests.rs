@@ -56,7 +56,7 @@ async fn a_repository_is_shared_only_if_its_plugin_changes_nothing_and_needs_all
         ("workspace: {readOnly: true, include: ['.']}", 8, true, LEAST, false),
         (READ_ONLY, 8, false, LEAST, false),
         (READ_ONLY, 8, true, LEAST - 1, false),
-        (READ_ONLY, PART - 1, true, LEAST, false),
+        (READ_ONLY, 7, true, LEAST, false),
     ] {
         let got = ask(&shelf(leases, has_own_uids), spec, header('a', size)).await;
         assert_eq!(matches!(got, Repository::New(_)), is_shared, "{spec} {leases} {size}: {got:?}");
