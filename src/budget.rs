@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use cmp_sandbox::Bounds;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::derive::WINDOW;
+pub(crate) use self::derive::{WAITING, WINDOW};
 use crate::{
     container::Container,
     metrics::Shared,
@@ -203,10 +203,19 @@ impl Budget {
         twice.max(by_memory.unwrap_or(usize::MAX))
     }
 
-    /// Bytes of decompressed archives beside a number of waiting requests.
+    /// Bytes of decompressed archives beside a number of waiting requests that hold so many
+    /// bytes more than each of them may.
     #[must_use]
-    pub fn archives_beside(&self, waiting: usize) -> u64 {
-        self.archives.amount.saturating_sub(derive::WAITING.saturating_mul(waiting as u64))
+    pub fn archives_beside(&self, waiting: usize, held: u64) -> u64 {
+        let each = WAITING.saturating_mul(waiting as u64);
+        self.archives.amount.saturating_sub(each.saturating_add(held))
+    }
+
+    /// Bytes that waiting requests may hold together. A given queue may be longer than the
+    /// memory for it.
+    #[must_use]
+    pub fn memory_of_waiting(&self) -> u64 {
+        self.archives.amount.max(WAITING.saturating_mul(self.queue.amount as u64))
     }
 
     /// Names and amounts of what all requests share, for metrics. Of `outputs`, it is the part

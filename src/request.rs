@@ -50,7 +50,7 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use self::{
-    admission::{Admission, Ask, Class, Lanes, NoPermit, OwnPlace, Permit},
+    admission::{Admission, Class, Lanes, NoPermit, OwnPlace, Permit},
     checkout::Checkout,
     discovery::{Decision, MatchKey, Pattern},
     encrypted::Suspects,
@@ -306,7 +306,7 @@ impl Pipeline {
     ) -> Result<(OwnPlace, Admitted), RequestError> {
         context.progress.enter(Phase::Queue);
         let wait = context.deadline.before_reading(incoming.unread());
-        let own = self.own.enter(&context.newest, &wait).await?;
+        let own = self.own.enter(&context.newest, incoming.held(), &wait).await?;
         let admitted = self.admit(Class::Generate, incoming, context).await;
         let admitted = admitted.map_err(|error| error.after(|passed| own.late(passed)))?;
         Ok((own, admitted))
@@ -383,7 +383,7 @@ impl Pipeline {
         context: &mut RequestContext,
     ) -> Result<Permit, NoPermit> {
         context.progress.enter(Phase::Queue);
-        let ask = Ask { class, plugin: &context.plugin.name, unread: incoming.unread() };
+        let ask = incoming.ask(class, &context.plugin.name);
         self.admission.enter(ask, &context.deadline).await
     }
 }

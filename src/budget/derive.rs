@@ -62,7 +62,7 @@ pub(crate) const WINDOW: u32 = 64 << 10;
 pub(super) const WAITER: u64 = 64 << 10;
 
 /// Memory of a waiting request with its window.
-pub(super) const WAITING: u64 = WAITER + WINDOW as u64;
+pub(crate) const WAITING: u64 = WAITER + WINDOW as u64;
 
 /// Memory of a connection without a call: 18 KB, measured with 4,700 of them.
 pub(super) const CONNECTION: u64 = 20 << 10;

@@ -83,7 +83,7 @@ proptest! {
         let waiting = queue.amount as u64 * u64::from(WINDOW);
         prop_assert!(reserve >= (container.memory.amount / 8).min(96 * MIB));
         prop_assert!(waiting <= reserve / 2 && budget.archives.amount <= reserve / 2);
-        prop_assert!(budget.archives_beside(queue.amount) <= reserve / 2 - waiting);
+        prop_assert!(budget.archives_beside(queue.amount, 0) <= reserve / 2 - waiting);
         let calls = (budget.open_calls() - 2 * requests.amount) as u64;
         prop_assert!(calls * WAITER <= reserve / 2);
         prop_assert!(processes.amount + 32 <= container.processes.amount);
@@ -334,7 +334,9 @@ fn a_small_number_of_the_user_neither_warns_nor_bounds_what_memory_allows() {
     let budget = Budget::derive(&container(GIB, 4096, 256 * MIB), &given);
     assert_eq!(budget.warnings, [""; 0]);
     assert_eq!(budget.open_calls() as u64, budget.archives.amount / WAITER);
-    assert_eq!(budget.archives_beside(1), budget.archives.amount - 2 * WAITER);
+    assert_eq!(budget.archives_beside(1, 0), budget.archives.amount - 2 * WAITER);
+    assert_eq!(budget.archives_beside(1, WAITER), budget.archives.amount - 3 * WAITER);
+    assert_eq!(budget.memory_of_waiting(), budget.archives.amount);
 }
 
 #[test]

@@ -85,7 +85,9 @@ impl Account {
 fn failed(error: &RequestError) -> Account {
     let plain = Account::plain;
     match error {
-        RequestError::Admission(NoPermit::Full { .. }) => plain(Outcome::Rejected),
+        RequestError::Admission(NoPermit::Full { .. } | NoPermit::Memory { .. }) => {
+            plain(Outcome::Rejected)
+        }
         RequestError::Admission(NoPermit::Deadline { passed, .. })
         | RequestError::Late { passed, .. }
         | RequestError::Memory(NoMemory { passed, .. }) => Account::late(&passed.0),

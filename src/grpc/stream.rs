@@ -61,6 +61,8 @@ impl Default for Drains {
 pub(super) struct Inbound {
     messages: Streaming<AppStreamRequest>,
     early: Early,
+    /// Bytes of the longest message so far: tonic keeps the memory for the next one.
+    longest: usize,
     pace: Pace,
     /// The stream has ended or failed, so there is nothing to drain.
     over: bool,
@@ -98,7 +100,7 @@ where
 impl Inbound {
     /// A request of a client that may stall for `limit` at most.
     pub(super) fn new(messages: Streaming<AppStreamRequest>, limit: Duration) -> Self {
-        Self { messages, early: Early::Nothing, pace: Pace::new(limit), over: false }
+        Self { messages, early: Early::Nothing, longest: 0, pace: Pace::new(limit), over: false }
     }
 
     /// Receives the header, which is the first message.
@@ -106,6 +108,7 @@ impl Inbound {
         match self.receive(LONG_HEADER).await.map_err(NoHeader::Broken)? {
             None => Err(NoHeader::End),
             Some(AppStreamRequest { request: Some(Request::Metadata(metadata)) }) => {
+                self.longest = metadata.encoded_len();
                 Ok(metadata.into())
             }
             Some(_) => Err(NoHeader::NoMetadata),
@@ -171,6 +174,10 @@ impl Inbound {
 }
 
 impl ChunkStream for Inbound {
+    fn held(&self) -> u64 {
+        self.longest as u64
+    }
+
     async fn next(&mut self) -> Result<Option<Bytes>, BrokenStream> {
         match mem::replace(&mut self.early, Early::Nothing) {
             Early::Chunk(chunk) => return Ok(Some(chunk)),
@@ -185,6 +192,7 @@ impl ChunkStream for Inbound {
             None => Ok(None),
             Some(AppStreamRequest { request: Some(Request::File(file)) }) => {
                 self.pace.count(file.chunk.len());
+                self.longest = self.longest.max(file.chunk.len());
                 Ok(Some(file.chunk))
             }
             Some(_) => Err(BrokenStream::NoChunk),
@@ -216,8 +224,9 @@ impl From<ManifestRequestMetadata> for RequestHeader {
         let named = metadata.env.into_iter().filter(|entry| !entry.name.is_empty());
         Self {
             application: String::from_utf8_lossy(&metadata.app_name).into_owned(),
-            directory: metadata.app_rel_path,
-            checksum: metadata.checksum,
+            // Copied, because these are parts of the message, which would stay as a whole.
+            directory: Bytes::copy_from_slice(&metadata.app_rel_path),
+            checksum: Bytes::copy_from_slice(&metadata.checksum),
             // No archive is shorter than empty.
             size: u64::try_from(metadata.size).unwrap_or(0),
             environment: named
@@ -278,6 +287,12 @@ mod tests {
         Inbound::new(Streaming::new_request(decoder, body, None, None), REST_TIMEOUT)
     }
 
+    fn frame(message: Request) -> Bytes {
+        let message = AppStreamRequest { request: Some(message) }.encode_to_vec();
+        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+        [&[0], &length[..], &message].concat().into()
+    }
+
     #[tokio::test]
     async fn a_cancelled_call_is_no_end_of_its_stream() {
         for reason in [Reason::CANCEL, Reason::INTERNAL_ERROR] {
@@ -291,6 +306,21 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_request_counts_the_memory_of_its_messages_and_keeps_no_other() {
+        let env = vec![EnvEntry { name: "A".into(), value: vec![b'x'; 2 << 20].into() }];
+        let app_rel_path = "app".into();
+        let metadata = ManifestRequestMetadata { app_rel_path, env, ..Default::default() };
+        let file = File { chunk: vec![0; 3 << 20].into() };
+        let messages = [Request::Metadata(metadata), Request::File(file)];
+        let frames = messages.map(|message| Ok::<_, Status>(Frame::data(frame(message))));
+        let mut inbound = inbound(body(StreamBody::new(tokio_stream::iter(frames))));
+        assert!(inbound.header().await.unwrap().directory.is_unique());
+        assert!((2 << 20..=3 << 20).contains(&inbound.held()), "{}", inbound.held());
+        inbound.begin().await.unwrap();
+        assert_eq!(inbound.held(), 3 << 20);
+    }
+
     #[test]
     fn variables_without_a_name_are_dropped() {
         let entry = |name: &'static str| EnvEntry { name: name.into(), value: "1".into() };
@@ -301,10 +331,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_sends_enough_in_time_does_not_stall() {
-        let file = File { chunk: vec![0; 64 << 10].into() };
-        let message = AppStreamRequest { request: Some(Request::File(file)) }.encode_to_vec();
-        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
-        let frame = Bytes::from([&[0], &length[..], &message].concat());
+        let frame = frame(Request::File(File { chunk: vec![0; 64 << 10].into() }));
         let frames = tokio_stream::iter(0..3).then(move |_| {
             let frame = frame.clone();
             async move {

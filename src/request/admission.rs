@@ -7,13 +7,11 @@ mod lanes;
 mod refusal;
 mod schedule;
 mod waited;
+mod waiters;
 
 use std::{
     future::pending,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use cmp_sandbox::Consumption;
@@ -22,13 +20,14 @@ use tokio::{
     time::Instant,
 };
 
+pub(crate) use self::capacity::{Ask, Class};
 use self::{
     capacity::Capacity,
     charge::Charge,
     schedule::{Schedule, Ticket},
     waited::Waited,
+    waiters::{Room, WaiterCounter},
 };
-pub(crate) use self::{capacity::Class, schedule::Ask};
 pub use self::{
     lane::{NewestDefinition, OwnPlace},
     lanes::Lanes,
@@ -46,7 +45,7 @@ struct State {
     schedule: Schedule<oneshot::Sender<()>>,
     budget: watch::Receiver<Budget>,
     /// Requests that wait in the lanes of their plugins.
-    in_lanes: Arc<AtomicUsize>,
+    in_lanes: Arc<WaiterCounter>,
 }
 
 /// The right of one request to run, or its place in the queue. Dropping it admits
@@ -75,6 +74,8 @@ pub struct Load {
     pub running: usize,
     /// Requests that wait.
     pub waiting: usize,
+    /// Bytes that all waiting requests hold, beyond those that each may.
+    pub held: u64,
 }
 
 impl Admission {
@@ -146,17 +147,13 @@ impl Admission {
         ask: Ask<'_>,
         deadline: &Deadline,
     ) -> Result<(Permit, oneshot::Receiver<()>, Deadline), NoPermit> {
-        let Ask { class, plugin, unread } = ask;
+        let Ask { class, plugin, unread, .. } = ask;
         let (admit, admitted) = oneshot::channel();
         let entered = self.change(|schedule| {
             let ticket = schedule.enter(&ask, admit);
             ticket.map(|ticket| (ticket, schedule.unread(class)))
         });
-        let Some((ticket, all_unread)) = entered else {
-            let waiting = self.state().schedule.capacity().queue;
-            let obstacle = self.obstacle(class, plugin);
-            return Err(NoPermit::Full { obstacle, waiting, own: None });
-        };
+        let Some((ticket, all_unread)) = entered else { return Err(self.full(&ask)) };
         let (admission, plugin) = (self.clone(), plugin.clone());
         let permit = Permit { admission, class, plugin, ticket, waited: None };
         Ok((permit, admitted, deadline.before_reading_all(unread, all_unread)))
@@ -172,10 +169,23 @@ impl Admission {
         let most = |count: &dyn Fn(Class) -> usize| {
             classes.into_iter().map(count).max().unwrap_or_default()
         };
+        let in_lanes = state.in_lanes.present();
         Load {
             running: most(&|class| state.schedule.running(class)),
-            waiting: most(&|class| state.schedule.waiting(class))
-                + state.in_lanes.load(Ordering::Relaxed),
+            waiting: most(&|class| state.schedule.waiting(class)) + in_lanes.requests,
+            held: state.schedule.held().saturating_add(in_lanes.held),
+        }
+    }
+
+    /// The reason why a request may not even wait.
+    fn full(&self, ask: &Ask<'_>) -> NoPermit {
+        let obstacle = self.obstacle(ask.class, ask.plugin);
+        let schedule = &self.state().schedule;
+        let Room { requests: waiting, memory } = schedule.capacity().room;
+        if schedule.waiting(ask.class) < waiting {
+            NoPermit::Memory { obstacle, memory }
+        } else {
+            NoPermit::Full { obstacle, waiting, own: None }
         }
     }
 

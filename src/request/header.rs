@@ -5,6 +5,9 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use cmp_go::path;
 
+/// Bytes of memory that a variable takes beside its text: a short one takes little else.
+const VARIABLE: usize = 64;
+
 /// A checksum as a client states it: SHA-256 in lower-case hexadecimal digits.
 pub(super) type Checksum = [u8; 64];
 
@@ -41,6 +44,13 @@ impl RequestHeader {
             path::extend(&mut whole, source) && path::extend(&mut inside, &self.directory);
         let root = is_clean.then(|| whole.strip_suffix(inside.as_slice())).flatten();
         root.map_or_else(Bytes::new, |root| root.join(&b'/').into())
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        let texts = self.application.len() + self.directory.len() + self.checksum.len();
+        let variables = self.environment.iter().map(|entry| entry.len() + VARIABLE);
+        (texts + variables.sum::<usize>()) as u64
     }
 
     /// The value of a variable. `prefix` is its name and `=`.

@@ -7,6 +7,7 @@ use cmp_archive::{Selection, UnpackLimits};
 use cmp_sandbox::Unpack;
 
 use super::{
+    admission::{Ask, Class},
     checkout::{Arrival, Checkout},
     checksum::{ChecksumReader, Discard, PieceSink},
     discovery::IndexedArchive,
@@ -19,12 +20,21 @@ use super::{
     receive_error::{BrokenStream, ReceiveError},
     received::Received,
 };
-use crate::{plugin::PluginDefinition, volume::WorkVolume};
+use crate::{
+    budget::WINDOW,
+    plugin::{PluginDefinition, PluginName},
+    volume::WorkVolume,
+};
 
 /// The source of an archive's chunks.
 pub trait ChunkStream: Send {
     /// The next chunk, `None` at the end.
     fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, BrokenStream>> + Send;
+
+    /// Bytes that it holds before it is asked for a chunk.
+    fn held(&self) -> u64 {
+        0
+    }
 }
 
 /// A request whose header has been read, and whose archive has not.
@@ -67,9 +77,19 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         Self { header, chunks, known, limits }
     }
 
+    /// The question for a place.
+    pub(super) fn ask<'a>(&self, class: Class, plugin: &'a PluginName) -> Ask<'a> {
+        Ask { class, plugin, unread: self.unread(), held: self.held() }
+    }
+
     /// Bytes of the archive that are expected. The client may state any number.
     pub(super) fn unread(&self) -> u64 {
         self.header.size.min(self.limits.archive)
+    }
+
+    /// Bytes that the request holds while it waits, beyond the window that each one has.
+    pub(super) fn held(&self) -> u64 {
+        (self.header.bytes() + self.chunks.held()).saturating_sub(WINDOW.into())
     }
 
     /// Unpacks the archive while it arrives, then verifies its checksum. The worker may

@@ -41,7 +41,7 @@ impl Housekeeping {
     /// The use of each part of the budget.
     fn measure(&self) -> [(Shared, u64); 9] {
         let Backend { pipeline, archive_share, room, .. } = &self.backend;
-        let Load { running, waiting } = pipeline.admission.load();
+        let Load { running, waiting, .. } = pipeline.admission.load();
         let used = pipeline.link.consumption().borrow().total();
         let state = self.states.borrow();
         let budget = state.budget.as_ref();

@@ -2,8 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::{charge::Charge, refusal::Obstacle};
-use crate::budget::{Budget, Share};
+use super::{charge::Charge, refusal::Obstacle, waiters::Room};
+use crate::{
+    budget::{Budget, Share},
+    plugin::PluginName,
+};
 
 /// Concurrent requests that are answered by names. More than the processors can
 /// handle would not help, and all indexes of names together have 64 MiB.
@@ -25,6 +28,17 @@ pub(crate) enum Class {
     Names,
 }
 
+/// A request that asks for a place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask<'a> {
+    pub(crate) class: Class,
+    pub(crate) plugin: &'a PluginName,
+    /// Bytes of its archive that must still be read from its client.
+    pub(crate) unread: u64,
+    /// Bytes that it holds while it waits, beyond those that each request may.
+    pub(crate) held: u64,
+}
+
 /// The limits of all requests together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Capacity {
@@ -34,8 +48,8 @@ pub(super) struct Capacity {
     pub(super) discover: Share<usize>,
     /// The origins of the budget, for people.
     pub(super) origins: Origins,
-    /// Requests of each class that may wait.
-    pub(super) queue: usize,
+    /// The room for requests that wait, in each class.
+    pub(super) room: Room,
     /// Memory and processes of all requests.
     pub(super) total: Charge,
     /// True if files of requests count as memory.
@@ -100,7 +114,7 @@ impl From<&Budget> for Capacity {
                 memory: budget.memory.origin.clone(),
                 processes: budget.processes.origin.clone(),
             },
-            queue: budget.queue.amount,
+            room: Room::from(budget),
             total: Charge { memory: budget.memory.amount, processes: budget.processes.amount },
             files_in_memory: budget.in_memory,
         }

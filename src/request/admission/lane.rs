@@ -1,18 +1,13 @@
 //! The places of one plugin.
 
-use std::{
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::{pin::pin, sync::Arc};
 
 use tokio::{sync::watch, time::Instant};
 
 use super::{
     refusal::{NoPermit, Obstacle},
     waited::Waited,
+    waiters::{Room, WaiterCounter, Waiters},
 };
 use crate::{
     plugin::{PluginDefinition, PluginName},
@@ -28,9 +23,9 @@ pub type NewestDefinition = watch::Receiver<Arc<PluginDefinition>>;
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
     places: Arc<ResizableSemaphore>,
-    waiting: Arc<AtomicUsize>,
-    /// Number of requests that wait in all lanes.
-    all_waiting: Arc<AtomicUsize>,
+    waiting: Arc<WaiterCounter>,
+    /// Requests that wait in all lanes.
+    all_waiting: Arc<WaiterCounter>,
     plugin: PluginName,
 }
 
@@ -52,7 +47,7 @@ impl OwnPlace {
 
 impl Lane {
     /// The places that a definition sets. `all_waiting` counts those that wait in all lanes.
-    pub(super) fn new(plugin: &PluginDefinition, all_waiting: &Arc<AtomicUsize>) -> Self {
+    pub(super) fn new(plugin: &PluginDefinition, all_waiting: &Arc<WaiterCounter>) -> Self {
         Self {
             places: ResizableSemaphore::new(limit_of(plugin)),
             waiting: Arc::default(),
@@ -70,23 +65,28 @@ impl Lane {
         });
     }
 
-    /// Waits for a place, in the order of arrival. At most `max_waiting` wait in all
-    /// lanes, and above that one in each.
+    /// Waits for a place, in the order of arrival. All lanes share the `room` for requests that
+    /// wait, and above that one waits in each. This one holds `held` bytes meanwhile.
     pub(super) async fn enter(
         &self,
         newest: &NewestDefinition,
-        max_waiting: usize,
+        (room, held): (Room, u64),
         wait: &Deadline,
     ) -> Result<OwnPlace, NoPermit> {
         let refused = match self.places.try_take() {
             Ok(place) => return Ok(OwnPlace { _place: place, waited: None }),
             Err(limit) => limit,
         };
-        let waiter = Waiter::new([&self.waiting, &self.all_waiting]);
-        let [own, all] = waiter.numbers;
-        if own > max_waiting || (all > max_waiting && own > 1) {
-            let (obstacle, own) = (self.obstacle(refused), Some(own - 1));
-            return Err(NoPermit::Full { obstacle, waiting: max_waiting, own });
+        let waiter = Waiter::new([&self.waiting, &self.all_waiting], held);
+        let [own, all] = waiter.before;
+        let is_first = own.requests == 0 && room.requests > 0;
+        if !is_first && !room.is_enough(all, held) {
+            let (obstacle, own) = (self.obstacle(refused), Some(own.requests));
+            return Err(if all.requests < room.requests {
+                NoPermit::Memory { obstacle, memory: room.memory }
+            } else {
+                NoPermit::Full { obstacle, waiting: room.requests, own }
+            });
         }
         let began = Instant::now();
         let place = wait.limit(self.place(newest.clone())).await;
@@ -133,21 +133,22 @@ fn limit_of(plugin: &PluginDefinition) -> usize {
 
 /// Counts as a waiting request, in its lane and in all lanes, until it is dropped.
 struct Waiter<'w> {
-    counters: [&'w AtomicUsize; 2],
-    numbers: [usize; 2],
+    counters: [&'w WaiterCounter; 2],
+    held: u64,
+    /// Those that wait already.
+    before: [Waiters; 2],
 }
 
 impl<'w> Waiter<'w> {
-    fn new(counters: [&'w AtomicUsize; 2]) -> Self {
-        let numbers = counters.map(|counter| counter.fetch_add(1, Ordering::Relaxed) + 1);
-        Self { counters, numbers }
+    fn new(counters: [&'w WaiterCounter; 2], held: u64) -> Self {
+        Self { counters, held, before: counters.map(|counter| counter.add(held)) }
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         for counter in self.counters {
-            counter.fetch_sub(1, Ordering::Relaxed);
+            counter.remove(self.held);
         }
     }
 }
@@ -157,7 +158,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{plugin::definition_of, ready::poll_once};
+    use crate::{budget::WAITING, plugin::definition_of, ready::poll_once};
+
+    /// Room for so many requests that hold no more than each may.
+    fn room(requests: usize) -> Room {
+        Room { requests, memory: WAITING * requests as u64 }
+    }
 
     /// A plugin with one place.
     fn one_place() -> (Lane, NewestDefinition) {
@@ -169,33 +175,48 @@ mod tests {
     async fn a_request_waits_for_a_place_until_its_deadline() {
         let (lane, newest) = one_place();
         let deadline = Deadline::new(Some(Duration::from_secs(1)), None);
-        let first = lane.enter(&newest, 1, &deadline).await.unwrap();
-        let outcome = lane.enter(&newest, 1, &deadline).await;
+        let first = lane.enter(&newest, (room(1), 0), &deadline).await.unwrap();
+        let outcome = lane.enter(&newest, (room(1), 0), &deadline).await;
         assert!(matches!(outcome, Err(NoPermit::Deadline { .. })), "{outcome:?}");
         drop(first);
-        assert!(lane.enter(&newest, 1, &deadline).await.is_ok());
+        assert!(lane.enter(&newest, (room(1), 0), &deadline).await.is_ok());
     }
 
     #[tokio::test]
     async fn too_many_requests_are_refused_at_once() {
         let (lane, newest) = one_place();
         let deadline = Deadline::none();
-        let _first = lane.enter(&newest, 0, &deadline).await.unwrap();
-        let refused = lane.enter(&newest, 0, &deadline).await;
+        let _first = lane.enter(&newest, (room(0), 0), &deadline).await.unwrap();
+        let refused = lane.enter(&newest, (room(0), 0), &deadline).await;
         assert!(matches!(refused, Err(NoPermit::Full { .. })), "{refused:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_that_hold_much_wait_only_while_there_is_memory() {
+        let (lane, newest) = one_place();
+        let deadline = Deadline::new(Some(Duration::from_secs(1)), None);
+        let _first = lane.enter(&newest, (room(4), 0), &deadline).await.unwrap();
+        let enter = |held| Box::pin(lane.enter(&newest, (room(4), held), &deadline));
+        // The first one always waits.
+        let mut large = enter(3 * WAITING);
+        assert!(poll_once(large.as_mut()).await.is_pending());
+        let error = enter(1).await.unwrap_err().to_string();
+        assert!(error.contains("ARGOCD_CMP_CHUNK_SIZE"), "{error}");
+        drop(large);
+        assert!(poll_once(enter(1).as_mut()).await.is_pending());
     }
 
     #[tokio::test]
     async fn a_cancelled_request_no_longer_counts_as_waiting() {
         let (lane, newest) = one_place();
         let deadline = Deadline::none();
-        let _first = lane.enter(&newest, 1, &deadline).await.unwrap();
+        let _first = lane.enter(&newest, (room(1), 0), &deadline).await.unwrap();
         {
-            let mut second = Box::pin(lane.enter(&newest, 1, &deadline));
+            let mut second = Box::pin(lane.enter(&newest, (room(1), 0), &deadline));
             assert!(poll_once(second.as_mut()).await.is_pending());
         }
         for counter in [&lane.waiting, &lane.all_waiting] {
-            assert_eq!(counter.load(Ordering::Relaxed), 0);
+            assert_eq!(counter.present(), Waiters::default());
         }
     }
 }

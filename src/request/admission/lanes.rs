@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use tokio::sync::watch;
@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::{
     lane::{Lane, NewestDefinition, OwnPlace},
     refusal::NoPermit,
+    waiters::{Room, WaiterCounter},
 };
 use crate::{budget::Budget, plugin::PluginName, request::Deadline};
 
@@ -19,24 +20,26 @@ pub struct Lanes {
     each: Arc<Mutex<HashMap<PluginName, Lane>>>,
     budget: watch::Receiver<Budget>,
     /// Requests that wait in all lanes.
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<WaiterCounter>,
 }
 
 impl Lanes {
     /// Lanes in which as many requests may wait as the queue of the present budget holds,
     /// and above that one in each. `waiting` counts them.
-    pub(super) fn new(budget: watch::Receiver<Budget>, waiting: Arc<AtomicUsize>) -> Self {
+    pub(super) fn new(budget: watch::Receiver<Budget>, waiting: Arc<WaiterCounter>) -> Self {
         Self { each: Arc::default(), budget, waiting }
     }
 
-    /// Waits for a place in the plugin's own lane.
+    /// Waits for a place in the plugin's own lane. The request holds `held` bytes meanwhile,
+    /// beyond those that each may.
     pub async fn enter(
         &self,
         newest: &NewestDefinition,
+        held: u64,
         wait: &Deadline,
     ) -> Result<OwnPlace, NoPermit> {
-        let max_waiting = self.budget.borrow().queue.amount;
-        self.lane(newest).enter(newest, max_waiting, wait).await
+        let room = Room::from(&*self.budget.borrow());
+        self.lane(newest).enter(newest, (room, held), wait).await
     }
 
     /// The plugin's lane, with the limit of its newest definition. Requests without a
@@ -58,7 +61,7 @@ impl Lanes {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::atomic::Ordering, task::Poll, time::Duration};
+    use std::{task::Poll, time::Duration};
 
     use tokio::time::timeout;
 
@@ -93,9 +96,9 @@ mod tests {
     async fn requests_wait_only_for_those_of_their_own_plugin() {
         let lanes = lanes(1);
         let (one, other) = (plugin("one", "{requests: 1}"), plugin("other", "{requests: 1}"));
-        let _first = lanes.enter(&one, &deadline()).await.unwrap();
-        let _second = lanes.enter(&other, &deadline()).await.unwrap();
-        let error = lanes.enter(&one, &deadline()).await.unwrap_err().to_string();
+        let _first = lanes.enter(&one, 0, &deadline()).await.unwrap();
+        let _second = lanes.enter(&other, 0, &deadline()).await.unwrap();
+        let error = lanes.enter(&one, 0, &deadline()).await.unwrap_err().to_string();
         assert!(
             error.starts_with("no free place: the limit is 1 request of plugin one at a time"),
             "{error}"
@@ -109,20 +112,20 @@ mod tests {
         let plugins = ["one", "other"].map(|name| plugin(name, "{requests: 1}"));
         let mut held = Vec::new();
         for plugin in &plugins {
-            held.push(lanes.enter(plugin, &deadline()).await.unwrap());
+            held.push(lanes.enter(plugin, 0, &deadline()).await.unwrap());
         }
         let [one, other] = &plugins;
         let deadlines = [deadline(), deadline(), deadline()];
         let mut waiting = [one, one, other]
             .into_iter()
             .zip(&deadlines)
-            .map(|(plugin, until)| Box::pin(lanes.enter(plugin, until)))
+            .map(|(plugin, until)| Box::pin(lanes.enter(plugin, 0, until)))
             .collect::<Vec<_>>();
         for one in &mut waiting {
             assert!(timeout(Duration::ZERO, one).await.is_err());
         }
         for (plugin, own) in plugins.iter().zip([2, 1]) {
-            let refused = lanes.enter(plugin, &deadline()).await.unwrap_err().to_string();
+            let refused = lanes.enter(plugin, 0, &deadline()).await.unwrap_err().to_string();
             let expected = format!(
                 "too many requests: the limit is 1 request of plugin {} at a time, and {own} \
                  waiting (at most 2 of all plugins): ",
@@ -131,7 +134,7 @@ mod tests {
             assert!(refused.starts_with(&expected), "{refused}");
         }
         drop(waiting);
-        assert_eq!(lanes.waiting.load(Ordering::Relaxed), 0);
+        assert_eq!(lanes.waiting.present().requests, 0);
     }
 
     #[tokio::test]
@@ -140,15 +143,15 @@ mod tests {
         let (reload, newest) = watch::channel(definition("x", "{}"));
         let mut held = Vec::new();
         for _ in 0..100 {
-            held.push(lanes.enter(&newest, &deadline()).await.unwrap());
+            held.push(lanes.enter(&newest, 0, &deadline()).await.unwrap());
         }
         reload.send_replace(definition("x", "{requests: 1}"));
         for _ in 0..100 {
-            let full = lanes.enter(&newest, &deadline()).await;
+            let full = lanes.enter(&newest, 0, &deadline()).await;
             assert!(matches!(full, Err(NoPermit::Full { .. })), "{full:?}");
             held.pop();
         }
-        assert!(lanes.enter(&newest, &deadline()).await.is_ok());
+        assert!(lanes.enter(&newest, 0, &deadline()).await.is_ok());
     }
 
     #[tokio::test]
@@ -158,9 +161,9 @@ mod tests {
         let until = deadline();
         let mut held = Vec::new();
         for _ in 0..3 {
-            held.push(lanes.enter(&newest, &until).await.unwrap());
+            held.push(lanes.enter(&newest, 0, &until).await.unwrap());
         }
-        let mut waiting = [(); 2].map(|()| Box::pin(lanes.enter(&newest, &until)));
+        let mut waiting = [(); 2].map(|()| Box::pin(lanes.enter(&newest, 0, &until)));
         for one in &mut waiting {
             assert!(poll_once(one.as_mut()).await.is_pending());
         }
@@ -181,8 +184,8 @@ mod tests {
         let lanes = lanes(10);
         let (reload, newest) = watch::channel(definition("x", "{requests: 1}"));
         let until = deadline();
-        let _held = lanes.enter(&newest, &until).await.unwrap();
-        let mut waiting = [(); 3].map(|()| Box::pin(lanes.enter(&newest, &until)));
+        let _held = lanes.enter(&newest, 0, &until).await.unwrap();
+        let mut waiting = [(); 3].map(|()| Box::pin(lanes.enter(&newest, 0, &until)));
         for one in &mut waiting {
             assert!(poll_once(one.as_mut()).await.is_pending());
         }
@@ -202,8 +205,8 @@ mod tests {
         let lanes = lanes(10);
         let (reload, newest) = watch::channel(definition("x", "{requests: 2}"));
         let until = deadline();
-        let _held = [lanes.enter(&newest, &until).await, lanes.enter(&newest, &until).await];
-        let mut waiting = Box::pin(lanes.enter(&newest, &until));
+        let _held = [lanes.enter(&newest, 0, &until).await, lanes.enter(&newest, 0, &until).await];
+        let mut waiting = Box::pin(lanes.enter(&newest, 0, &until));
         assert!(poll_once(waiting.as_mut()).await.is_pending());
         reload.send_replace(definition("x", "{requests: 1}"));
         let error = waiting.await.unwrap_err().to_string();
@@ -213,13 +216,13 @@ mod tests {
     #[tokio::test]
     async fn a_new_limit_applies_at_once_and_idle_lanes_are_removed() {
         let lanes = lanes(0);
-        drop(lanes.enter(&plugin("gone", "{requests: 1}"), &deadline()).await.unwrap());
+        drop(lanes.enter(&plugin("gone", "{requests: 1}"), 0, &deadline()).await.unwrap());
         let (reload, newest) = watch::channel(definition("x", "{requests: 1}"));
-        let _first = lanes.enter(&newest, &deadline()).await.unwrap();
-        let full = lanes.enter(&newest, &deadline()).await;
+        let _first = lanes.enter(&newest, 0, &deadline()).await.unwrap();
+        let full = lanes.enter(&newest, 0, &deadline()).await;
         assert!(matches!(full, Err(NoPermit::Full { .. })), "{full:?}");
         reload.send_replace(definition("x", "{requests: 2}"));
-        assert!(lanes.enter(&newest, &deadline()).await.is_ok());
+        assert!(lanes.enter(&newest, 0, &deadline()).await.is_ok());
         assert_eq!(lanes.each.lock().unwrap().len(), 1);
     }
 
@@ -228,9 +231,12 @@ mod tests {
         let lanes = lanes(0);
         let (one, other) = (plugin("one", "{requests: 1}"), plugin("other", "{requests: 1}"));
         let about_to_enter = lanes.lane(&one);
-        drop(lanes.enter(&other, &deadline()).await.unwrap());
-        let _first = about_to_enter.enter(&one, 0, &deadline()).await.unwrap();
-        let full = lanes.enter(&one, &deadline()).await;
+        drop(lanes.enter(&other, 0, &deadline()).await.unwrap());
+        let _first = about_to_enter
+            .enter(&one, (Room { requests: 0, memory: 0 }, 0), &deadline())
+            .await
+            .unwrap();
+        let full = lanes.enter(&one, 0, &deadline()).await;
         assert!(matches!(full, Err(NoPermit::Full { .. })), "{full:?}");
     }
 
@@ -239,9 +245,9 @@ mod tests {
         let lanes = lanes(0);
         let (_reload, again) = watch::channel(definition("x", "{requests: 1}"));
         let retired = plugin("x", "{requests: 2}");
-        let _first = lanes.enter(&again, &deadline()).await.unwrap();
+        let _first = lanes.enter(&again, 0, &deadline()).await.unwrap();
         for newest in [&retired, &again] {
-            let full = lanes.enter(newest, &deadline()).await;
+            let full = lanes.enter(newest, 0, &deadline()).await;
             assert!(matches!(full, Err(NoPermit::Full { .. })), "{full:?}");
         }
     }
@@ -251,13 +257,13 @@ mod tests {
         let (resize, budget) = watch::channel(with_queue(0));
         let (lanes, newest) = (Lanes::new(budget, Arc::default()), plugin("x", "{requests: 1}"));
         let until = deadline();
-        let _first = lanes.enter(&newest, &until).await.unwrap();
-        let full = lanes.enter(&newest, &until).await;
+        let _first = lanes.enter(&newest, 0, &until).await.unwrap();
+        let full = lanes.enter(&newest, 0, &until).await;
         assert!(matches!(full, Err(NoPermit::Full { waiting: 0, .. })), "{full:?}");
         resize.send_replace(with_queue(1));
-        let mut second = Box::pin(lanes.enter(&newest, &until));
+        let mut second = Box::pin(lanes.enter(&newest, 0, &until));
         assert!(poll_once(second.as_mut()).await.is_pending());
-        let full = lanes.enter(&newest, &until).await;
+        let full = lanes.enter(&newest, 0, &until).await;
         assert!(matches!(full, Err(NoPermit::Full { waiting: 1, .. })), "{full:?}");
     }
 }

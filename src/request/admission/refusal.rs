@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt};
 use thiserror::Error;
 
 use crate::{
-    budget,
+    budget::show,
     plugin::PluginName,
     plural::plural,
     request::deadline::DeadlinePassed,
@@ -83,6 +83,16 @@ pub enum NoPermit {
         /// Number of requests of the plugin that wait, if they wait for its own places.
         own: Option<usize>,
     },
+    /// Requests that wait would hold too much memory.
+    #[error("too many requests: {obstacle}, and those that wait would hold more than {}: {}, or lower \
+        ARGOCD_CMP_CHUNK_SIZE on the repo-server, or give applications fewer or shorter parameters",
+        show(*memory), obstacle.remedy())]
+    Memory {
+        /// The limit that they wait for.
+        obstacle: Obstacle,
+        /// Bytes for all requests that wait.
+        memory: u64,
+    },
     /// The deadline passed before a place was free.
     #[error("no free place: {obstacle} ({}): {passed}", obstacle.remedy())]
     Deadline {
@@ -134,10 +144,10 @@ impl fmt::Display for Obstacle {
             Self::Memory { running, charged, kept, budget, .. } => write!(
                 formatter,
                 "the limit is {} of memory for all requests, and {} for {}{}",
-                budget::show(*budget),
+                show(*budget),
                 counted(*running),
-                budget::show(*charged),
-                reserved(*kept, budget::show),
+                show(*charged),
+                reserved(*kept, show),
             ),
             Self::Processes { running, charged, kept, budget, .. } => write!(
                 formatter,

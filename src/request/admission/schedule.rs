@@ -15,9 +15,10 @@ use std::{
 };
 
 use super::{
-    capacity::{Capacity, Class},
+    capacity::{Ask, Capacity, Class},
     charge::Charge,
     refusal::Obstacle,
+    waiters::Waiters,
 };
 use crate::plugin::PluginName;
 
@@ -35,15 +36,6 @@ const EXPECTATION_DIVISOR: u64 = 4;
 /// Identifies a request from its arrival to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Ticket(u64);
-
-/// A request that asks for a place.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask<'a> {
-    pub(crate) class: Class,
-    pub(crate) plugin: &'a PluginName,
-    /// Bytes of its archive that must still be read from its client.
-    pub(crate) unread: u64,
-}
 
 /// All requests that wait or run. `W` is told when a request is admitted.
 #[derive(Debug)]
@@ -68,7 +60,7 @@ struct Member {
 #[derive(Debug)]
 struct ClassQueue<W> {
     plugins: BTreeMap<PluginName, PluginQueue<W>>,
-    waiting: usize,
+    waiting: Waiters,
     unread: u64,
     running: usize,
     charged: Charge,
@@ -78,6 +70,7 @@ struct ClassQueue<W> {
 #[derive(Debug)]
 struct PluginQueue<W> {
     waiting: VecDeque<Waiting<W>>,
+    waiters: Waiters,
     running: usize,
     /// Rises with each turn of any plugin; the smallest one is next.
     since: u64,
@@ -87,6 +80,7 @@ struct PluginQueue<W> {
 struct Waiting<W> {
     ticket: Ticket,
     unread: u64,
+    held: u64,
     waker: W,
 }
 
@@ -147,9 +141,11 @@ impl<W> Schedule<W> {
         if own.waiting.is_empty() {
             own.since = since;
         }
-        own.waiting.push_back(Waiting { ticket, unread: ask.unread, waker });
-        queue.waiting += 1;
-        queue.unread = queue.unread.saturating_add(ask.unread);
+        let Ask { unread, held, .. } = *ask;
+        own.waiting.push_back(Waiting { ticket, unread, held, waker });
+        own.waiters.add(held);
+        queue.waiting.add(held);
+        queue.unread = queue.unread.saturating_add(unread);
         Some(ticket)
     }
 
@@ -165,7 +161,8 @@ impl<W> Schedule<W> {
         } else {
             let position = own.waiting.iter().position(|waiting| waiting.ticket == ticket);
             if let Some(left) = position.and_then(|position| own.waiting.remove(position)) {
-                queue.waiting -= 1;
+                own.waiters.remove(left.held);
+                queue.waiting.remove(left.held);
                 queue.unread = queue.unread.saturating_sub(left.unread);
             }
         }
@@ -258,7 +255,12 @@ impl<W> Schedule<W> {
 
     /// Requests that wait.
     pub(super) fn waiting(&self, class: Class) -> usize {
-        self.queue(class).waiting
+        self.queue(class).waiting.requests
+    }
+
+    /// Bytes that waiting requests of all classes hold, beyond those that each may.
+    pub(super) fn held(&self) -> u64 {
+        self.queues.iter().map(|queue| queue.waiting.held).fold(0, u64::saturating_add)
     }
 
     fn admit_next(&mut self, class: Class) -> Option<W> {
@@ -267,11 +269,12 @@ impl<W> Schedule<W> {
         let since = self.number();
         let queue = self.queue_mut(class);
         let own = queue.plugins.get_mut(&plugin)?;
-        let Waiting { ticket, unread, waker } = own.waiting.pop_front()?;
+        let Waiting { ticket, unread, held, waker } = own.waiting.pop_front()?;
+        own.waiters.remove(held);
         own.running += 1;
         own.since = since;
         queue.running += 1;
-        queue.waiting -= 1;
+        queue.waiting.remove(held);
         queue.unread = queue.unread.saturating_sub(unread);
         queue.charged += charge;
         let (usage, peak) = (charge, Charge::NONE);
@@ -291,14 +294,15 @@ impl<W> Schedule<W> {
 
     /// True if a request that arrives now is admitted at once.
     fn is_next(&self, ask: &Ask<'_>) -> bool {
-        self.queue(ask.class).waiting == 0 && self.obstacle(ask.class, ask.plugin).is_none()
+        self.waiting(ask.class) == 0 && self.obstacle(ask.class, ask.plugin).is_none()
     }
 
     /// A plugin that fills the queue leaves each other one its share of it.
     fn may_wait(&self, ask: &Ask<'_>) -> bool {
-        let (queue, limit) = (self.queue(ask.class), self.capacity.queue);
-        let own = queue.plugins.get(ask.plugin).map_or(0, |own| own.waiting.len());
-        queue.waiting < limit || own < limit / self.members.len().max(1)
+        let (queue, room) = (self.queue(ask.class), self.capacity.room);
+        let own = queue.plugins.get(ask.plugin).map_or(Waiters::default(), |own| own.waiters);
+        let all = Waiters { held: self.held(), ..queue.waiting };
+        room.is_enough(all, ask.held) || room.part(self.members.len()).is_enough(own, ask.held)
     }
 
     /// Places that `plugin`, which has one, leaves to plugins that have none.
@@ -378,12 +382,14 @@ impl<W> Schedule<W> {
 impl<W> Default for ClassQueue<W> {
     fn default() -> Self {
         let charged = Charge::NONE;
-        Self { plugins: BTreeMap::new(), waiting: 0, unread: 0, running: 0, charged }
+        let waiting = Waiters::default();
+        Self { plugins: BTreeMap::new(), waiting, unread: 0, running: 0, charged }
     }
 }
 
 impl<W> Default for PluginQueue<W> {
     fn default() -> Self {
-        Self { waiting: VecDeque::new(), running: 0, since: 0 }
+        let waiters = Waiters::default();
+        Self { waiting: VecDeque::new(), waiters, running: 0, since: 0 }
     }
 }

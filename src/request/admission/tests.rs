@@ -35,7 +35,7 @@ async fn ask(
 ) -> Result<Permit, NoPermit> {
     let deadline = &Deadline::new(Some(Duration::from_secs(seconds)), None);
     let (class, plugin) = (Class::Generate, &name(plugin));
-    admission.enter(Ask { class, plugin, unread }, deadline).await
+    admission.enter(Ask { class, plugin, unread, held: 0 }, deadline).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,8 +136,20 @@ async fn discovery_gets_a_lease_while_all_others_generate() {
     assert_eq!(held.len(), 6);
     assert!(refused.contains("it comes from 7 leases"), "{refused}");
     let plugin = &name("p");
-    let discovery = Ask { class: Class::Discover, plugin, unread: 0 };
+    let discovery = Ask { class: Class::Discover, plugin, unread: 0, held: 0 };
     assert!(admission.enter(discovery, &Deadline::none()).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_would_hold_too_much_while_they_wait_learn_the_remedy() {
+    let (_resize, admission) = with_places(1);
+    let _first = ask(&admission, "p", 10, 0).await.unwrap();
+    let plugin = &name("p");
+    let deadline = Deadline::new(Some(Duration::from_secs(1)), None);
+    let large = Ask { class: Class::Generate, plugin, unread: 0, held: 20 << 20 };
+    let error = admission.enter(large, &deadline).await.unwrap_err().to_string();
+    assert!(error.contains("those that wait would hold more than 12Mi: "), "{error}");
+    assert!(error.contains("lower ARGOCD_CMP_CHUNK_SIZE on the repo-server"), "{error}");
 }
 
 #[tokio::test]
@@ -146,11 +158,11 @@ async fn requests_that_wait_for_their_own_plugin_wait_too() {
     let lanes = admission.lanes();
     let plugin = Arc::new(definition_of("p", "limits: {requests: 1}"));
     let newest = watch::channel(plugin).1;
-    let _first = lanes.enter(&newest, &Deadline::none()).await.unwrap();
+    let _first = lanes.enter(&newest, 0, &Deadline::none()).await.unwrap();
     let deadline = Deadline::none();
-    let mut second = Box::pin(lanes.enter(&newest, &deadline));
+    let mut second = Box::pin(lanes.enter(&newest, 0, &deadline));
     assert!(poll_once(second.as_mut()).await.is_pending());
-    assert_eq!(admission.load(), Load { running: 0, waiting: 1 });
+    assert_eq!(admission.load(), Load { running: 0, waiting: 1, held: 0 });
 }
 
 #[tokio::test(start_paused = true)]

@@ -58,7 +58,7 @@ mod tests {
     async fn a_place_that_came_at_the_deadline_is_the_cause_and_not_what_follows() {
         let ((_budget, admission), deadline) = (with_places(1), Deadline::new(None, None));
         let plugin = PluginName::new("p", "").unwrap();
-        let ask = Ask { class: Class::Generate, plugin: &plugin, unread: 0 };
+        let ask = Ask { class: Class::Generate, plugin: &plugin, unread: 0, held: 0 };
         let first = admission.enter(ask, &deadline).await.unwrap();
         let error = without_uid(deadline, |passed| first.late(passed));
         assert!(error.ends_with("waited for a free UID"), "{error}");
@@ -80,12 +80,12 @@ mod tests {
         let ((_budget, admission), deadline) = (with_places(9), Deadline::new(None, None));
         let lanes = admission.lanes();
         let newest = watch::channel(Arc::new(definition_of("p", "limits: {requests: 1}"))).1;
-        let first = lanes.enter(&newest, &deadline).await.unwrap();
+        let first = lanes.enter(&newest, 0, &deadline).await.unwrap();
         let leaves = async {
             sleep(Duration::from_secs(5)).await;
             drop(first);
         };
-        let (second, ()) = tokio::join!(lanes.enter(&newest, &deadline), leaves);
+        let (second, ()) = tokio::join!(lanes.enter(&newest, 0, &deadline), leaves);
         let error = without_uid(deadline, |passed| second.unwrap().late(passed));
         assert!(error.contains("the limit is 1 request of plugin p at a time"), "{error}");
     }

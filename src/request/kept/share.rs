@@ -7,7 +7,10 @@ use std::sync::{
 
 use tokio::sync::watch;
 
-use crate::{budget::Budget, request::admission::Admission};
+use crate::{
+    budget::Budget,
+    request::admission::{Admission, Load},
+};
 
 /// The share of archives in the budget, as far as few requests wait. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -75,8 +78,8 @@ impl ArchiveShare {
     }
 
     fn whole(&self) -> u64 {
-        let waiting = self.0.admission.load().waiting;
-        self.budget().archives_beside(waiting)
+        let Load { waiting, held, .. } = self.0.admission.load();
+        self.budget().archives_beside(waiting, held)
     }
 }
 

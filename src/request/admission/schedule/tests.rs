@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{budget::Share, request::admission::capacity::Origins};
+use crate::{
+    budget::{Share, WAITING},
+    request::admission::{capacity::Origins, waiters::Room},
+};
 
 const PLUGINS: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -17,11 +20,17 @@ fn name(text: &str) -> PluginName {
     PluginName::new(text, "").unwrap()
 }
 
+/// A queue for so many requests that hold no more than each may.
+fn room(requests: usize) -> Room {
+    Room { requests, memory: WAITING * requests as u64 }
+}
+
 fn capacity(places: usize) -> Capacity {
     let total = Charge { memory: 1 << 40, processes: 1 << 20 };
     let places = Share::new(places, "");
     let (generate, discover, origins) = (places.clone(), places, Origins::default());
-    Capacity { generate, discover, origins, queue: 100, total, files_in_memory: true }
+    let room = room(100);
+    Capacity { generate, discover, origins, room, total, files_in_memory: true }
 }
 
 /// Room for `floors` unmeasured requests beside the reserve of discovery.
@@ -51,7 +60,7 @@ impl Stage {
     /// A request arrives; returns its number, or `None` if the queue is full.
     fn ask(&mut self, plugin: &str) -> Option<usize> {
         let plugin = name(plugin);
-        let ask = Ask { class: Class::Generate, plugin: &plugin, unread: 1 };
+        let ask = Ask { class: Class::Generate, plugin: &plugin, unread: 1, held: 0 };
         let ticket = self.schedule.enter(&ask, self.last + 1)?;
         self.last += 1;
         self.tickets.insert(self.last, (plugin, ticket));
@@ -213,7 +222,7 @@ fn the_most_that_a_request_has_used_at_a_time_counts_for_the_next() {
 #[test]
 fn discovery_does_not_change_what_a_plugin_is_expected_to_use() {
     let (mut stage, plugin) = (Stage::new(memory_for(16), &["a"]), &name("a"));
-    let ask = Ask { class: Class::Discover, plugin, unread: 0 };
+    let ask = Ask { class: Class::Discover, plugin, unread: 0, held: 0 };
     let ticket = stage.schedule.enter(&ask, 0).unwrap();
     stage.schedule.admit();
     stage.schedule.bind(ticket, 1);
@@ -230,7 +239,10 @@ fn discovery_keeps_its_part_of_the_memory_whatever_others_use() {
     }
     stage.measure(100 * MIB);
     for _ in 0..4 {
-        stage.schedule.enter(&Ask { class: Class::Discover, plugin, unread: 0 }, 0).unwrap();
+        stage
+            .schedule
+            .enter(&Ask { class: Class::Discover, plugin, unread: 0, held: 0 }, 0)
+            .unwrap();
     }
     assert_eq!(stage.schedule.admit().len(), 4);
 }
@@ -244,12 +256,12 @@ fn discovery_has_its_own_places_and_part_of_the_memory() {
     stage.measure(100 * MIB);
     let (a, b) = (name("a"), name("b"));
     for _ in 0..2 {
-        let ask = Ask { class: Class::Discover, plugin: &a, unread: 0 };
+        let ask = Ask { class: Class::Discover, plugin: &a, unread: 0, held: 0 };
         stage.schedule.enter(&ask, 0).unwrap();
     }
     assert_eq!(stage.schedule.admit().len(), 1);
     for plugin in [&a, &b] {
-        let ask = Ask { class: Class::Names, plugin, unread: 0 };
+        let ask = Ask { class: Class::Names, plugin, unread: 0, held: 0 };
         stage.schedule.enter(&ask, 0).unwrap();
     }
     assert_eq!(stage.schedule.admit().len(), 2);
@@ -257,11 +269,30 @@ fn discovery_has_its_own_places_and_part_of_the_memory() {
 
 #[test]
 fn a_plugin_that_fills_the_queue_leaves_others_their_share() {
-    let mut stage = Stage::new(Capacity { queue: 8, ..capacity(1) }, &PLUGINS);
+    let mut stage = Stage::new(Capacity { room: room(8), ..capacity(1) }, &PLUGINS);
     while stage.ask("a").is_some() {}
     assert_eq!(stage.schedule.waiting(Class::Generate), 8);
     assert!(stage.ask("b").is_some() && stage.ask("b").is_some());
     assert!(stage.ask("b").is_none());
+}
+
+#[test]
+fn requests_that_hold_much_leave_room_for_those_of_other_plugins() {
+    let mut stage = Stage::new(Capacity { room: room(16), ..capacity(1) }, &PLUGINS);
+    stage.ask("a").unwrap();
+    let (a, b) = (name("a"), name("b"));
+    let ask = |plugin, held| Ask { class: Class::Generate, plugin, unread: 0, held };
+    let mut waiting = Vec::new();
+    while let Some(ticket) = stage.schedule.enter(&ask(&a, 3 * WAITING), 0) {
+        waiting.push(ticket);
+    }
+    assert_eq!((waiting.len(), stage.schedule.held()), (4, 12 * WAITING));
+    assert!(stage.schedule.may_wait(&ask(&b, 3 * WAITING)));
+    assert!(!stage.schedule.may_wait(&ask(&b, 4 * WAITING)));
+    for ticket in waiting {
+        stage.schedule.leave(Class::Generate, &a, ticket);
+    }
+    assert_eq!(stage.schedule.held(), 0);
 }
 
 /// An event: a request arrives, one ends or gives up, or all are measured.
@@ -313,7 +344,7 @@ proptest! {
         }
         prop_assert!(stage.tickets.is_empty(), "{:?} starved", stage.tickets);
         let queue = stage.schedule.queue(Class::Generate);
-        prop_assert_eq!((queue.waiting, queue.running, queue.unread), (0, 0, 0));
+        prop_assert_eq!((queue.waiting, queue.running, queue.unread), (Waiters::default(), 0, 0));
         prop_assert_eq!(queue.charged, Charge::NONE);
         prop_assert!(queue.plugins.is_empty() && stage.schedule.running.is_empty());
     }

@@ -1,0 +1,83 @@
+//! Requests that wait, and the room that there is for them.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::budget::{Budget, WAITING};
+
+/// A number of requests that wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Waiters {
+    pub(super) requests: usize,
+    /// Bytes that they hold, beyond those that each request may.
+    pub(super) held: u64,
+}
+
+/// The room for requests that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) requests: usize,
+    /// Bytes of memory, also for what each request may hold.
+    pub(super) memory: u64,
+}
+
+/// Counts requests that wait, on all threads.
+#[derive(Debug, Default)]
+pub(super) struct WaiterCounter {
+    requests: AtomicUsize,
+    held: AtomicU64,
+}
+
+impl Waiters {
+    pub(super) fn add(&mut self, held: u64) {
+        self.requests += 1;
+        self.held = self.held.saturating_add(held);
+    }
+
+    pub(super) fn remove(&mut self, held: u64) {
+        self.requests -= 1;
+        self.held = self.held.saturating_sub(held);
+    }
+}
+
+impl Room {
+    /// The part of one of several plugins.
+    pub(super) fn part(self, plugins: usize) -> Self {
+        let plugins = plugins.max(1);
+        Self { requests: self.requests / plugins, memory: self.memory / plugins as u64 }
+    }
+
+    /// True if a further request may wait that holds so many bytes.
+    pub(super) fn is_enough(self, waiters: Waiters, held: u64) -> bool {
+        let each = WAITING.saturating_mul(waiters.requests as u64 + 1);
+        let memory = each.saturating_add(waiters.held).saturating_add(held);
+        waiters.requests < self.requests && memory <= self.memory
+    }
+}
+
+impl From<&Budget> for Room {
+    fn from(budget: &Budget) -> Self {
+        Self { requests: budget.queue.amount, memory: budget.memory_of_waiting() }
+    }
+}
+
+impl WaiterCounter {
+    /// Counts a request, and returns those before it.
+    pub(super) fn add(&self, held: u64) -> Waiters {
+        Waiters {
+            requests: self.requests.fetch_add(1, Ordering::Relaxed),
+            held: self.held.fetch_add(held, Ordering::Relaxed),
+        }
+    }
+
+    pub(super) fn remove(&self, held: u64) {
+        self.requests.fetch_sub(1, Ordering::Relaxed);
+        self.held.fetch_sub(held, Ordering::Relaxed);
+    }
+
+    pub(super) fn present(&self) -> Waiters {
+        Waiters {
+            requests: self.requests.load(Ordering::Relaxed),
+            held: self.held.load(Ordering::Relaxed),
+        }
+    }
+}
