@@ -22,9 +22,10 @@ use crate::{
 
 /// The work directory of the only supervisor.
 fn work(folders: &Folders) -> PathBuf {
+    // The name first: another directory may not answer.
     let is_work = |path: &PathBuf| {
-        path.file_name()
-            .is_some_and(|name| path.is_dir() && name.to_string_lossy().starts_with(".tmp"))
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(".tmp") && path.is_dir()
     };
     let mut inside = fs::read_dir(folders.plugins().parent().unwrap()).unwrap();
     inside.find_map(|entry| Some(entry.unwrap().path()).filter(is_work)).unwrap()
