@@ -26,7 +26,7 @@ use self::{
     charge::Charge,
     schedule::{Schedule, Ticket},
     waited::Waited,
-    waiters::{Room, WaiterCounter},
+    waiters::WaiterCounter,
 };
 pub use self::{
     lane::{NewestDefinition, OwnPlace},
@@ -149,11 +149,14 @@ impl Admission {
     ) -> Result<(Permit, oneshot::Receiver<()>, Deadline), NoPermit> {
         let Ask { class, plugin, unread, .. } = ask;
         let (admit, admitted) = oneshot::channel();
-        let entered = self.change(|schedule| {
-            let ticket = schedule.enter(&ask, admit);
-            ticket.map(|ticket| (ticket, schedule.unread(class)))
-        });
-        let Some((ticket, all_unread)) = entered else { return Err(self.full(&ask)) };
+        let (ticket, all_unread) = self.change(|schedule| {
+            let entered = schedule.enter(&ask, admit);
+            let refused = |lack| {
+                let (room, obstacle) = (schedule.capacity().room, schedule.reason(class, plugin));
+                NoPermit::no_room(room, lack, obstacle, None)
+            };
+            Ok((entered.map_err(refused)?, schedule.unread(class)))
+        })?;
         let (admission, plugin) = (self.clone(), plugin.clone());
         let permit = Permit { admission, class, plugin, ticket, waited: None };
         Ok((permit, admitted, deadline.before_reading_all(unread, all_unread)))
@@ -177,23 +180,8 @@ impl Admission {
         }
     }
 
-    /// The reason why a request may not even wait.
-    fn full(&self, ask: &Ask<'_>) -> NoPermit {
-        let obstacle = self.obstacle(ask.class, ask.plugin);
-        let schedule = &self.state().schedule;
-        let Room { requests: waiting, memory } = schedule.capacity().room;
-        if schedule.waiting(ask.class) < waiting {
-            NoPermit::Memory { obstacle, memory }
-        } else {
-            NoPermit::Full { obstacle, waiting, own: None }
-        }
-    }
-
     fn obstacle(&self, class: Class, plugin: &PluginName) -> Obstacle {
-        let state = self.state();
-        // Without an obstacle, other plugins are next for the places.
-        let obstacle = state.schedule.obstacle(class, plugin);
-        obstacle.unwrap_or_else(|| state.schedule.capacity().no_place(class))
+        self.state().schedule.reason(class, plugin)
     }
 
     /// Changes the schedule, and then admits as many requests as fit.

@@ -80,13 +80,8 @@ impl Lane {
         let waiter = Waiter::new([&self.waiting, &self.all_waiting], held);
         let [own, all] = waiter.before;
         let is_first = own.requests == 0 && room.requests > 0;
-        if !is_first && !room.is_enough(all, held) {
-            let (obstacle, own) = (self.obstacle(refused), Some(own.requests));
-            return Err(if all.requests < room.requests {
-                NoPermit::Memory { obstacle, memory: room.memory }
-            } else {
-                NoPermit::Full { obstacle, waiting: room.requests, own }
-            });
+        if !is_first && let Err(lack) = room.check(all, held) {
+            return Err(NoPermit::no_room(room, lack, self.obstacle(refused), Some(own.requests)));
         }
         let began = Instant::now();
         let place = wait.limit(self.place(newest.clone())).await;

@@ -4,6 +4,7 @@ use std::{borrow::Cow, fmt};
 
 use thiserror::Error;
 
+use super::waiters::{Lack, Room};
 use crate::{
     budget::show,
     plugin::PluginName,
@@ -101,6 +102,17 @@ pub enum NoPermit {
         /// The deadline.
         passed: DeadlinePassed,
     },
+}
+
+impl NoPermit {
+    /// The error of a request for which there is no `room`. `own` requests of its plugin wait,
+    /// if they wait for its own places.
+    pub(super) fn no_room(room: Room, lack: Lack, obstacle: Obstacle, own: Option<usize>) -> Self {
+        match lack {
+            Lack::Requests => Self::Full { obstacle, waiting: room.requests, own },
+            Lack::Memory => Self::Memory { obstacle, memory: room.memory },
+        }
+    }
 }
 
 impl Obstacle {

@@ -18,7 +18,7 @@ use super::{
     capacity::{Ask, Capacity, Class},
     charge::Charge,
     refusal::Obstacle,
-    waiters::Waiters,
+    waiters::{Lack, Waiters},
 };
 use crate::plugin::PluginName;
 
@@ -129,11 +129,12 @@ impl<W> Schedule<W> {
         }
     }
 
-    /// Adds a request to the end of its plugin's queue. Returns `None` if the
-    /// queue is full.
-    pub(super) fn enter(&mut self, ask: &Ask<'_>, waker: W) -> Option<Ticket> {
-        if !self.may_wait(ask) && !self.is_next(ask) {
-            return None;
+    /// Adds a request to the end of its plugin's queue. Fails if there is no room in it.
+    pub(super) fn enter(&mut self, ask: &Ask<'_>, waker: W) -> Result<Ticket, Lack> {
+        if let Err(lack) = self.check_room(ask)
+            && !self.is_next(ask)
+        {
+            return Err(lack);
         }
         let (since, ticket) = (self.number(), Ticket(self.number()));
         let queue = self.queue_mut(ask.class);
@@ -146,7 +147,7 @@ impl<W> Schedule<W> {
         own.waiters.add(held);
         queue.waiting.add(held);
         queue.unread = queue.unread.saturating_add(unread);
-        Some(ticket)
+        Ok(ticket)
     }
 
     /// Removes a request that waits or runs.
@@ -226,6 +227,11 @@ impl<W> Schedule<W> {
         self.shortage(class, self.expected(class, plugin), reserved)
     }
 
+    /// The reason why a request of the plugin waits: an obstacle, or plugins that are next.
+    pub(super) fn reason(&self, class: Class, plugin: &PluginName) -> Obstacle {
+        self.obstacle(class, plugin).unwrap_or_else(|| self.capacity.no_place(class))
+    }
+
     /// The part of a class's budget that does not suffice for `wanted` and `reserved` places.
     fn shortage(&self, class: Class, wanted: Charge, reserved: usize) -> Option<Obstacle> {
         let (ClassQueue { running, charged, .. }, budget) = (self.queue(class), self.room(class));
@@ -298,11 +304,12 @@ impl<W> Schedule<W> {
     }
 
     /// A plugin that fills the queue leaves each other one its share of it.
-    fn may_wait(&self, ask: &Ask<'_>) -> bool {
+    fn check_room(&self, ask: &Ask<'_>) -> Result<(), Lack> {
         let (queue, room) = (self.queue(ask.class), self.capacity.room);
         let own = queue.plugins.get(ask.plugin).map_or(Waiters::default(), |own| own.waiters);
         let all = Waiters { held: self.held(), ..queue.waiting };
-        room.is_enough(all, ask.held) || room.part(self.members.len()).is_enough(own, ask.held)
+        let part = room.part(self.members.len());
+        room.check(all, ask.held).or_else(|lack| part.check(own, ask.held).map_err(|_own| lack))
     }
 
     /// Places that `plugin`, which has one, leaves to plugins that have none.
@@ -381,15 +388,13 @@ impl<W> Schedule<W> {
 
 impl<W> Default for ClassQueue<W> {
     fn default() -> Self {
-        let charged = Charge::NONE;
-        let waiting = Waiters::default();
+        let (charged, waiting) = (Charge::NONE, Waiters::default());
         Self { plugins: BTreeMap::new(), waiting, unread: 0, running: 0, charged }
     }
 }
 
 impl<W> Default for PluginQueue<W> {
     fn default() -> Self {
-        let waiters = Waiters::default();
-        Self { waiting: VecDeque::new(), waiters, running: 0, since: 0 }
+        Self { waiting: VecDeque::new(), waiters: Waiters::default(), running: 0, since: 0 }
     }
 }

@@ -20,6 +20,13 @@ pub(super) struct Room {
     pub(super) memory: u64,
 }
 
+/// The part of the room that is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lack {
+    Requests,
+    Memory,
+}
+
 /// Counts requests that wait, on all threads.
 #[derive(Debug, Default)]
 pub(super) struct WaiterCounter {
@@ -46,11 +53,14 @@ impl Room {
         Self { requests: self.requests / plugins, memory: self.memory / plugins as u64 }
     }
 
-    /// True if a further request may wait that holds so many bytes.
-    pub(super) fn is_enough(self, waiters: Waiters, held: u64) -> bool {
+    /// Checks that a further request may wait that holds so many bytes.
+    pub(super) fn check(self, waiters: Waiters, held: u64) -> Result<(), Lack> {
+        if waiters.requests >= self.requests {
+            return Err(Lack::Requests);
+        }
         let each = WAITING.saturating_mul(waiters.requests as u64 + 1);
         let memory = each.saturating_add(waiters.held).saturating_add(held);
-        waiters.requests < self.requests && memory <= self.memory
+        if memory <= self.memory { Ok(()) } else { Err(Lack::Memory) }
     }
 }
 

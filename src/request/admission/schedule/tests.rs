@@ -61,7 +61,7 @@ impl Stage {
     fn ask(&mut self, plugin: &str) -> Option<usize> {
         let plugin = name(plugin);
         let ask = Ask { class: Class::Generate, plugin: &plugin, unread: 1, held: 0 };
-        let ticket = self.schedule.enter(&ask, self.last + 1)?;
+        let ticket = self.schedule.enter(&ask, self.last + 1).ok()?;
         self.last += 1;
         self.tickets.insert(self.last, (plugin, ticket));
         self.admit();
@@ -273,7 +273,9 @@ fn a_plugin_that_fills_the_queue_leaves_others_their_share() {
     while stage.ask("a").is_some() {}
     assert_eq!(stage.schedule.waiting(Class::Generate), 8);
     assert!(stage.ask("b").is_some() && stage.ask("b").is_some());
-    assert!(stage.ask("b").is_none());
+    let b = &name("b");
+    let ask = Ask { class: Class::Generate, plugin: b, unread: 0, held: u64::MAX };
+    assert_eq!(stage.schedule.enter(&ask, 0).err(), Some(Lack::Requests));
 }
 
 #[test]
@@ -283,12 +285,12 @@ fn requests_that_hold_much_leave_room_for_those_of_other_plugins() {
     let (a, b) = (name("a"), name("b"));
     let ask = |plugin, held| Ask { class: Class::Generate, plugin, unread: 0, held };
     let mut waiting = Vec::new();
-    while let Some(ticket) = stage.schedule.enter(&ask(&a, 3 * WAITING), 0) {
+    while let Ok(ticket) = stage.schedule.enter(&ask(&a, 3 * WAITING), 0) {
         waiting.push(ticket);
     }
     assert_eq!((waiting.len(), stage.schedule.held()), (4, 12 * WAITING));
-    assert!(stage.schedule.may_wait(&ask(&b, 3 * WAITING)));
-    assert!(!stage.schedule.may_wait(&ask(&b, 4 * WAITING)));
+    assert_eq!(stage.schedule.check_room(&ask(&b, 3 * WAITING)), Ok(()));
+    assert_eq!(stage.schedule.check_room(&ask(&b, 4 * WAITING)), Err(Lack::Memory));
     for ticket in waiting {
         stage.schedule.leave(Class::Generate, &a, ticket);
     }
