@@ -79,7 +79,8 @@ impl End<'_> {
     /// True if the client cancelled the call before its archive began. One client can do so
     /// thousands of times a second.
     fn is_reset(&self, last: Option<Phase>) -> bool {
-        self.account.outcome == Outcome::ClientCancelled && last.is_none()
+        self.account.outcome == Outcome::ClientCancelled
+            && last.is_none_or(|last| last == Phase::Open)
     }
 }
 
@@ -97,7 +98,7 @@ impl Call {
         let pinned = request.extensions().get::<Definitions>();
         let Definitions { pinned: plugin, newest, resets } =
             pinned.ok_or_else(|| Status::internal("a connection without a plugin"))?;
-        let deadline = Deadline::new(timeout(request.metadata()), plugin.limits.timeout);
+        let deadline = Deadline::new(timeout(request.metadata()), None);
         let is_cpu_limited = backend.pipeline.budget.borrow().processors.is_some();
         let deadline = if is_cpu_limited { deadline.with_throttling() } else { deadline };
         let recorders = backend.recorders.clone();
@@ -107,6 +108,9 @@ impl Call {
         let mut progress = Progress::new(metrics.clone(), evidence);
         progress.trace =
             recorders.tracer.begin(method, request.metadata(), (plugin.name.as_str(), &id));
+        if method != Method::Check {
+            progress.enter(Phase::Open);
+        }
         let span = span(plugin, method, &id);
         span.record("trace_id", progress.trace.as_ref().map(Trace::id));
         Ok(Self {
@@ -236,24 +240,19 @@ impl Call {
         let RequestContext { deadline, progress, .. } = &self.context;
         let (outcome, code) = (end.account.outcome.as_str(), end.code.as_str());
         let (took_ms, received_bytes) = (milliseconds(deadline.elapsed()), progress.received);
-        let [queue_ms, receive_ms, init_ms, generate_ms, discover_ms, parameters_ms, split_ms] = [
-            Phase::Queue,
-            Phase::Receive,
-            Phase::Init,
-            Phase::Generate,
-            Phase::Discover,
-            Phase::Parameters,
-            Phase::Split,
-        ]
-        .map(|phase| progress.time_in(phase).map(milliseconds));
+        let ms = |phase| progress.time_in(phase).map(milliseconds);
         let (uid, reason) = (progress.uid, progress.reason.as_deref());
         let repository = progress.is_repository_shared.then_some("shared");
-        let phase = end.error.map(|_| last.map_or("open", Phase::as_str));
+        let phase = end.error.and(last).map(Phase::as_str);
         macro_rules! line {
             ($log:ident, $($target:tt)*) => {
                 $log!(
-                    $($target)* outcome, grpc.code = code, took_ms, queue_ms, receive_ms, init_ms,
-                    generate_ms, discover_ms, parameters_ms, split_ms, received_bytes, uid, repository,
+                    $($target)* outcome, grpc.code = code, took_ms,
+                    open_ms = ms(Phase::Open), queue_ms = ms(Phase::Queue),
+                    receive_ms = ms(Phase::Receive), init_ms = ms(Phase::Init),
+                    generate_ms = ms(Phase::Generate), discover_ms = ms(Phase::Discover),
+                    parameters_ms = ms(Phase::Parameters), split_ms = ms(Phase::Split),
+                    received_bytes, uid, repository,
                     manifests = progress.manifests, reason, phase, error = end.error, "request"
                 )
             };
@@ -324,7 +323,7 @@ impl Call {
             method,
             outcome,
             took: deadline.elapsed(),
-            timeout: clock.map(|timer| (last, timer)),
+            timeout: last.zip(clock),
             kill,
             fault,
             not_started,

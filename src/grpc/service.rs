@@ -23,6 +23,10 @@ use crate::{
     request::{Incoming, ReceiveError, RequestError, Verdict, admission::Membership},
 };
 
+/// The wait for the header, for people.
+const UNPACKED: &str =
+    "the request's metadata, which Argo CD sends once it has packed the repository";
+
 /// Serves one plugin.
 #[derive(Clone, Debug)]
 pub(super) struct PluginService {
@@ -51,9 +55,10 @@ impl PluginService {
         let span = call.span();
         let running = async {
             let deadline = call.context.deadline;
-            let header = deadline.limit(inbound.header()).await;
-            let header = header.map_err(RequestError::late("the request's metadata"))?;
+            let header = deadline.limit(inbound.header(deadline.has_client())).await;
+            let header = header.map_err(RequestError::late(UNPACKED))?;
             let header = header.map_err(CallError::Header)?;
+            let deadline = call.context.begin_plugin();
             call.identify(&header, &pipeline.defaults.redactor);
             let begun = deadline.limit(inbound.begin()).await;
             let begun = begun.map_err(RequestError::late("the first bytes of the archive"))?;

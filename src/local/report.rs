@@ -68,7 +68,8 @@ impl Report {
                 vec![format!("{} {}", self.painted("2", "        |"), printable(&text.to_string()))]
             }
             Event::Request { plugin, method, outcome, took_ms, phases, uid, reason } => {
-                let is_shown = |time: &&PhaseTime| time.phase != Phase::Queue;
+                let is_shown =
+                    |time: &&PhaseTime| !matches!(time.phase, Phase::Open | Phase::Queue);
                 let phases = phases.iter().filter(is_shown);
                 let mut lines: Vec<_> = phases
                     .map(|time| self.stepped(time.phase.as_str(), &milliseconds(time.took_ms)))
@@ -124,7 +125,11 @@ mod tests {
             method,
             outcome: Outcome::Ok,
             took_ms: 12.34,
-            phases: vec![time(Phase::Queue, 1.0), time(Phase::Receive, 2.06)],
+            phases: vec![
+                time(Phase::Open, 1.0),
+                time(Phase::Queue, 1.0),
+                time(Phase::Receive, 2.06),
+            ],
             uid,
             reason: reason.map(Into::into),
         };

@@ -119,7 +119,7 @@ pub struct Ended {
     /// Its duration.
     pub took: Duration,
     /// Its last phase, and the clock that ended it there.
-    pub timeout: Option<(Option<Phase>, Timer)>,
+    pub timeout: Option<(Phase, Timer)>,
     /// The reason why its command was killed.
     pub kill: Option<Kill>,
     /// The fault of its archive.
@@ -129,9 +129,6 @@ pub struct Ended {
     /// The fraction of its deadline that it used.
     pub deadline_used: Option<f64>,
 }
-
-/// The name of the time before the first phase.
-const OPEN: &str = "open";
 
 impl PluginMetrics {
     /// Counts a request that began.
@@ -226,7 +223,7 @@ impl PluginMetrics {
         for family in [&DURATION, &DEADLINE_USED, &RECEIVED] {
             drop(self.metrics.histogram(family, &self.of(Method::Generate)));
         }
-        for phase in [Phase::Queue, Phase::Receive, Phase::Generate] {
+        for phase in [Phase::Open, Phase::Queue, Phase::Receive, Phase::Generate] {
             let labels = [self.label(), Dimension::Phase.is(phase.as_str())];
             drop(self.metrics.histogram(&PHASE_DURATION, &labels));
         }
@@ -257,7 +254,7 @@ impl PluginMetrics {
 
     fn timeouts(&self, (method, phase, timer): Timeout) -> Counter {
         let [plugin, method] = self.of(method);
-        let phase = Dimension::Phase.is(phase.map_or(OPEN, Phase::as_str));
+        let phase = Dimension::Phase.is(phase.as_str());
         let labels = [plugin, method, phase, Dimension::Timer.is(timer.as_str())];
         self.metrics.counter(&TIMEOUTS, &labels)
     }
@@ -342,7 +339,7 @@ mod tests {
         plugin.ended(&Ended {
             method: Method::Generate,
             outcome: Outcome::Deadline,
-            timeout: Some((Some(Phase::Init), Timer::Command)),
+            timeout: Some((Phase::Init, Timer::Command)),
             kill: Some(Kill::ExecTimeout),
             fault: Some(StreamFault::Checksum),
             not_started: true,

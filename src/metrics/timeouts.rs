@@ -3,7 +3,7 @@
 use super::{Method, Phase, Timer};
 
 /// A request's method, its phase, and the clock that ended it.
-pub(super) type Timeout = (Method, Option<Phase>, Timer);
+pub(super) type Timeout = (Method, Phase, Timer);
 
 /// The timeouts that a method can have. Only commands have `--exec-timeout`, and only
 /// streams can stall.
@@ -17,14 +17,14 @@ pub(super) fn possible(method: Method) -> impl Iterator<Item = Timeout> {
     let streams: &[_] = match method {
         Method::Check => &[],
         Method::Match | Method::Generate | Method::Parameters => {
-            &[None, Some(Phase::Queue), Some(Phase::Receive)]
+            &[Phase::Open, Phase::Queue, Phase::Receive]
         }
     };
-    let split = (method == Method::Generate).then_some(Some(Phase::Split));
-    let phases = streams.iter().copied().chain(commands.iter().copied().map(Some)).chain(split);
+    let split = (method == Method::Generate).then_some(Phase::Split);
+    let phases = streams.iter().chain(commands).copied().chain(split);
     phases.flat_map(move |phase| {
-        let is_command = phase.is_some_and(|phase| commands.contains(&phase));
-        let is_stream = matches!(phase, None | Some(Phase::Receive));
+        let is_command = commands.contains(&phase);
+        let is_stream = matches!(phase, Phase::Open | Phase::Receive);
         let is_possible = move |timer: &&Timer| match timer {
             Timer::Client | Timer::Plugin => true,
             Timer::Command => is_command,

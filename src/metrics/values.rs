@@ -43,6 +43,8 @@ values! {
 values! {
     /// A part of a request that takes time.
     Phase {
+        /// Until the client has packed the repository, and its first bytes have arrived.
+        Open = "open",
         /// Waiting for a free place.
         Queue = "queue",
         /// Receiving and unpacking the archive.

@@ -41,6 +41,8 @@ pub struct Deadline {
     client: Option<Duration>,
     /// The time that the plugin grants.
     plugin: Option<Duration>,
+    /// Milliseconds after the beginning at which the plugin's time begins.
+    plugin_from: u32,
     /// The container has a CPU limit.
     is_throttled: bool,
     /// The part of the client's time in which the rest of the archive is read, in
@@ -52,6 +54,7 @@ pub struct Deadline {
 struct Limit {
     at: Instant,
     granted: Duration,
+    from: Duration,
     clock: Clock,
 }
 
@@ -81,7 +84,19 @@ impl Deadline {
     #[must_use]
     pub fn new(client: Option<Duration>, plugin: Option<Duration>) -> Self {
         let began = TokioInstant::now().into_std();
-        Self { began, client, plugin, is_throttled: false, drain: 0 }
+        Self { began, client, plugin, plugin_from: 0, is_throttled: false, drain: 0 }
+    }
+
+    /// The deadline with the plugin's limit as of now.
+    #[must_use]
+    pub fn with_plugin(self, plugin: Option<Duration>) -> Self {
+        Self { plugin, plugin_from: milliseconds(self.elapsed()), ..self }
+    }
+
+    /// True if the client has a deadline.
+    #[must_use]
+    pub fn has_client(&self) -> bool {
+        self.client.is_some()
     }
 
     /// The deadline in a container with a CPU limit.
@@ -105,7 +120,7 @@ impl Deadline {
         let needed = |bytes: u64| Duration::from_millis(bytes.saturating_mul(1000) / DRAIN_RATE);
         let own = needed(unread).min(granted / MAX_DRAIN_DIVISOR);
         let drain = own.max(needed(all).min(granted / MAX_OTHERS_DIVISOR));
-        Self { drain: u32::try_from(drain.as_millis()).unwrap_or(u32::MAX), ..*self }
+        Self { drain: milliseconds(drain), ..*self }
     }
 
     /// The time at which work must stop.
@@ -119,7 +134,7 @@ impl Deadline {
     }
 
     fn limit_of(&self, clock: Clock) -> Option<Limit> {
-        let (granted, reserved) = match clock {
+        let (granted, from, reserved) = match clock {
             Clock::Client => {
                 let granted = self.client?;
                 let throttling = if self.is_throttled {
@@ -127,12 +142,14 @@ impl Deadline {
                 } else {
                     Duration::ZERO
                 };
-                (granted, ANSWER_BUFFER + throttling + self.drain())
+                (granted, Duration::ZERO, ANSWER_BUFFER + throttling + self.drain())
             }
-            Clock::Plugin => (self.plugin?, Duration::ZERO),
+            Clock::Plugin => {
+                (self.plugin?, Duration::from_millis(self.plugin_from.into()), Duration::ZERO)
+            }
         };
-        let at = self.began.checked_add(granted.saturating_sub(reserved))?;
-        Some(Limit { at, granted, clock })
+        let at = self.began.checked_add(from)?.checked_add(granted.saturating_sub(reserved))?;
+        Some(Limit { at, granted, from, clock })
     }
 
     fn earliest(&self) -> Option<Limit> {
@@ -163,8 +180,9 @@ impl Deadline {
     /// deadline passes as it calls grants no time, and must not outweigh all others in a sum.
     #[must_use]
     pub fn used(&self) -> Option<f64> {
-        let granted = self.earliest()?.granted.max(LEAST_GRANTED);
-        Some(self.elapsed().as_secs_f64() / granted.as_secs_f64())
+        let Limit { granted, from, .. } = self.earliest()?;
+        let elapsed = self.elapsed().saturating_sub(from);
+        Some(elapsed.as_secs_f64() / granted.max(LEAST_GRANTED).as_secs_f64())
     }
 
     /// Waits for `work`, but not beyond the deadline.
@@ -180,6 +198,11 @@ impl Deadline {
             None => Ok(work.await),
         }
     }
+}
+
+/// A time in milliseconds, which needs no more memory than half of one in nanoseconds.
+fn milliseconds(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }
 
 /// The settings that extend the deadline of Argo CD's client.
@@ -258,6 +281,16 @@ mod tests {
         assert_eq!(left(others), Duration::from_millis(3650));
         let limited = Deadline::new(FIVE, TWO).before_reading(u64::MAX);
         assert_eq!((left(limited), limited.clock()), (Duration::from_secs(2), Clock::Plugin));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_plugins_time_begins_when_it_is_granted() {
+        let opened = Deadline::new(FIVE, None);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        let deadline = opened.with_plugin(TWO);
+        assert_eq!(deadline.instant().unwrap() - opened.began, Duration::from_secs(4));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!((deadline.clock(), deadline.used()), (Clock::Plugin, Some(0.5)));
     }
 
     #[test]

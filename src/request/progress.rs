@@ -36,6 +36,12 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
+    /// Begins the plugin's time, once the client has packed the repository. Returns the deadline.
+    pub(crate) fn begin_plugin(&mut self) -> Deadline {
+        self.deadline = self.deadline.with_plugin(self.plugin.limits.timeout);
+        self.deadline
+    }
+
     /// Masks the parts of values at the cuts of its texts: a bundle masks more values than
     /// other texts do, and cannot recognise a part later.
     pub(crate) fn at_cuts(&self) -> &Redactor {
@@ -144,7 +150,7 @@ impl Progress {
         // Discovery by names has no UID.
         let is_command = |phase| match phase {
             Phase::Init | Phase::Generate | Phase::Discover | Phase::Parameters => true,
-            Phase::Queue | Phase::Receive | Phase::Split => false,
+            Phase::Open | Phase::Queue | Phase::Receive | Phase::Split => false,
         };
         self.uid.is_some() && self.current.is_some_and(|(phase, _)| is_command(phase))
     }

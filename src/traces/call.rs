@@ -81,7 +81,8 @@ impl Trace {
         self.leave();
         let name = match phase {
             Phase::Receive => "cmp.ReceiveRepoStream",
-            Phase::Queue
+            Phase::Open
+            | Phase::Queue
             | Phase::Init
             | Phase::Generate
             | Phase::Discover

@@ -32,7 +32,7 @@ const (
 )
 
 // phases are the spans below the call.
-var phases = []string{"queue", "cmp.ReceiveRepoStream", "generate", "split"}
+var phases = []string{"open", "queue", "cmp.ReceiveRepoStream", "generate", "split"}
 
 func TestOursContinuesTheTraceOfTheRepoServer(t *testing.T) {
 	options := needsOurs(t)
@@ -69,7 +69,7 @@ func TestOursContinuesTheTraceOfTheRepoServer(t *testing.T) {
 	for _, phase := range tree.phases {
 		follows(t, phase, tree.call)
 	}
-	generate := tree.phases[2]
+	generate := tree.phases[3]
 	want := fmt.Sprintf("00-%s-%s-01", hex.EncodeToString(tree.rendering.GetTraceId()), hex.EncodeToString(generate.GetSpanId()))
 	if !strings.Contains(got.GetManifests()[0], want) {
 		t.Fatalf("expected the command to get TRACEPARENT=%s, got %s", want, got.GetManifests()[0])

@@ -27,7 +27,7 @@ fn the_last_requests_are_listed_with_their_phases() {
     assert_eq!((&good["plugin"], &good["outcome"]), (&"good".into(), &"ok".into()));
     let phases = good["phases"].as_array().unwrap().iter();
     let phases: Vec<_> = phases.map(|phase| phase["phase"].as_str().unwrap()).collect();
-    assert_eq!(phases, ["queue", "receive", "generate", "split"]);
+    assert_eq!(phases, ["open", "queue", "receive", "generate", "split"]);
     assert_eq!((&bad["grpcCode"], &bad["outcome"]), (&"Unknown".into(), &"exit_nonzero".into()));
     assert!(bad["error"].is_null() && bad["application"].is_null(), "{bad}");
 }

@@ -127,7 +127,7 @@ fn the_clients_trace_goes_on_to_phases_and_commands() {
     {
         assert_eq!(text(&call.attributes, key), value);
     }
-    for phase in ["queue", "cmp.ReceiveRepoStream", "generate", "split"] {
+    for phase in ["open", "queue", "cmp.ReceiveRepoStream", "generate", "split"] {
         assert_eq!(spans[phase].parent_span_id, call.span_id, "{phase}");
     }
     let generate = &spans["generate"];

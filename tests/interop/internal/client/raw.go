@@ -85,14 +85,19 @@ func (c *Client) Stream(ctx context.Context, method Method, messages ...Message)
 	if err != nil {
 		return nil, err
 	}
+	return stream, Send(stream, messages...)
+}
+
+// Send sends these messages, as far as the server wants them.
+func Send(stream grpc.ClientStream, messages ...Message) error {
 	for i, message := range messages {
 		if err := stream.SendMsg(message); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return nil, fmt.Errorf("cannot send message %d: %w", i, err)
+			return fmt.Errorf("cannot send message %d: %w", i, err)
 		}
 	}
-	return stream, nil
+	return nil
 }
 
 // Raw makes a call with exactly these messages and returns the reply.
@@ -103,6 +108,11 @@ func (c *Client) Raw(ctx context.Context, method Method, messages ...Message) (a
 	if err != nil {
 		return nil, err
 	}
+	return Reply(stream, method)
+}
+
+// Reply ends the messages of a call and returns its reply.
+func Reply(stream grpc.ClientStream, method Method) (any, error) {
 	if err := stream.CloseSend(); err != nil {
 		return nil, err
 	}
