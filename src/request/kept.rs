@@ -25,13 +25,14 @@ use std::{
 use cmp_archive::Selection;
 use cmp_sandbox::Unpacked;
 use lru::LruCache;
-use tokio::{
-    sync::{Semaphore, watch},
-    time::Instant,
-};
+use tokio::{sync::Semaphore, time::Instant};
 
 pub use self::share::ArchiveShare;
-use self::{listing::Listing, pages::Pages, repository::RepositoryKey};
+use self::{
+    listing::Listing,
+    pages::Pages,
+    repository::{RepositoryKey, Unpacking},
+};
 pub(super) use self::{
     maker::{Maker, MakerTurn},
     repository::{KeptRepository, Repository, Turn},
@@ -86,7 +87,7 @@ struct Table {
     kept: LruCache<Checksum, (Arc<KeptArchive>, Instant)>,
     repositories: LruCache<RepositoryKey, (Arc<KeptRepository>, Instant)>,
     /// Repositories that are being unpacked.
-    unpacking: HashMap<RepositoryKey, watch::Receiver<()>>,
+    unpacking: HashMap<RepositoryKey, Unpacking>,
 }
 
 /// A checksum that a request stated.

@@ -67,6 +67,15 @@ pub(in crate::request) struct Turn {
     _end: watch::Sender<()>,
 }
 
+/// A repository that is being unpacked, until its turn ends.
+#[derive(Debug)]
+pub(super) struct Unpacking {
+    /// Closes when that ends.
+    end: watch::Receiver<()>,
+    /// One of the places for repositories is taken for it.
+    has_place: bool,
+}
+
 /// The state of a repository that a request looks for.
 enum Found {
     Repository(Repository),
@@ -135,7 +144,7 @@ impl KeptArchives {
             *used = Instant::now();
             return Found::Repository(Repository::Shared(Arc::clone(repository)));
         }
-        if let Some(end) = table.unpacking.get(&key) {
+        if let Some(Unpacking { end, .. }) = table.unpacking.get(&key) {
             return Found::Unpacking(end.clone());
         }
         let is_unshared = table.seen.peek(&key.0).is_some_and(Seen::is_unshared);
@@ -145,7 +154,7 @@ impl KeptArchives {
             return Found::Repository(Repository::Own);
         };
         let (end, ended) = watch::channel(());
-        table.unpacking.insert(key, ended);
+        table.unpacking.insert(key, Unpacking { end: ended, has_place: false });
         let turn = Turn { shelf: self.clone(), key, _permit: permit, _end: end };
         Found::Repository(Repository::New(turn))
     }
@@ -165,9 +174,19 @@ impl KeptArchives {
 }
 
 impl Table {
-    /// True if one more repository can be kept. Drops one that nobody uses if there are `most`.
-    fn has_place(&mut self, most: usize) -> bool {
-        self.repositories.len() < most || self.drop_repository()
+    /// Takes one of `most` places for a repository that is being unpacked, of repositories that
+    /// nobody uses if there is none. Returns false if that is not enough.
+    fn take_place(&mut self, key: &RepositoryKey, most: usize) -> bool {
+        let taken = self.unpacking.values().filter(|unpacking| unpacking.has_place).count();
+        while self.repositories.len() + taken >= most {
+            if !self.drop_repository() {
+                return false;
+            }
+        }
+        if let Some(unpacking) = self.unpacking.get_mut(key) {
+            unpacking.has_place = true;
+        }
+        true
     }
 
     /// Drops the repository that was not used for the longest time. Those in use stay.
@@ -195,12 +214,13 @@ impl Table {
 }
 
 impl Turn {
-    /// Takes the space of the repository. If there is none, only this request reads it.
+    /// Takes the space and the place of the repository. If there are none, only this request
+    /// reads it.
     pub(in crate::request) fn space(&self, unpacked: &Unpacked) -> Option<Space> {
         let most = self.shelf.most_repositories();
         let bytes = unpacked.bytes.saturating_add(unpacked.files.saturating_mul(ENTRY));
         let space = Space::take(&self.shelf, bytes);
-        let space = space.filter(|_| self.shelf.table().has_place(most));
+        let space = space.filter(|_| self.shelf.table().take_place(&self.key, most));
         if space.is_none() {
             // Others need not wait for it in vain.
             self.shelf.table().seen_now(self.key.0).unshared = Some(Instant::now());
@@ -209,14 +229,13 @@ impl Turn {
     }
 
     /// Keeps the repository, whose archive was sent completely and has the stated
-    /// checksum. Only this request reads it if others have taken the last place meanwhile.
+    /// checksum.
     pub(in crate::request) fn keep(
         self,
         files: SharedRepository,
         unpacked: Unpacked,
         space: Space,
     ) -> Arc<KeptRepository> {
-        let most = self.shelf.most_repositories();
         let kept = Arc::new(KeptRepository {
             shelf: self.shelf.clone(),
             key: self.key,
@@ -225,8 +244,10 @@ impl Turn {
             _space: space,
         });
         let mut table = self.shelf.table();
-        if table.has_place(most) {
-            table.repositories.put(self.key, (Arc::clone(&kept), Instant::now()));
+        table.repositories.put(self.key, (Arc::clone(&kept), Instant::now()));
+        // It has the place itself now.
+        if let Some(unpacking) = table.unpacking.get_mut(&self.key) {
+            unpacking.has_place = false;
         }
         drop(table);
         kept

@@ -95,6 +95,22 @@ async fn an_archive_without_space_is_not_tried_again_at_once() {
     assert!(matches!(ask(&shelf, READ_ONLY, header('a', LEAST)).await, Repository::Own));
 }
 
+#[tokio::test]
+async fn a_place_is_taken_before_the_files_are_shared() {
+    let disk = Share::new(16 * MIB, "a test");
+    let leases = Share::new(8, "a test");
+    let shelf = shelf_within(Budget { disk, leases, ..Budget::default() }, true);
+    let turn = async |letter| match ask(&shelf, READ_ONLY, header(letter, LEAST)).await {
+        Repository::New(turn) => turn,
+        other @ (Repository::Own | Repository::Shared(_)) => panic!("{other:?}"),
+    };
+    let unpacked = Unpacked { files: 1, bytes: 0, left_out: 0, dangling: None };
+    let (first, second, third) = (turn('a').await, turn('b').await, turn('c').await);
+    assert!(first.space(&unpacked).is_some() && second.space(&unpacked).is_none());
+    drop(first);
+    assert!(third.space(&unpacked).is_some(), "the first one failed");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_slow_client_delays_others_only_briefly() {
     let shelf = shelf(8, true);
