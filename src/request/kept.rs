@@ -231,10 +231,10 @@ impl KeptArchives {
     /// Takes memory, of the archives that were not used for the longest time if there
     /// is too little. Those in use stay. Returns false if it is not enough.
     fn take(&self, bytes: u64) -> bool {
-        let all = &self.0.share;
-        let (most, in_memory) = (all.bytes(), all.budget().in_memory);
+        let share = &self.0.share;
+        let in_memory = share.budget().in_memory;
         let mut table = self.table();
-        while all.in_use().saturating_add(bytes) > most {
+        while !share.take(bytes) {
             let idle = table.kept.iter().rev().find(|(_, (kept, _))| Arc::strong_count(kept) == 1);
             if let Some(checksum) = idle.map(|(checksum, _)| *checksum) {
                 table.kept.pop(&checksum);
@@ -244,7 +244,6 @@ impl KeptArchives {
                 return false;
             }
         }
-        all.take(bytes);
         true
     }
 

@@ -1,9 +1,6 @@
 //! The memory for archives, of which a part can be lent.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
@@ -18,13 +15,18 @@ pub struct ArchiveShare(Arc<Parts>);
 
 #[derive(Debug)]
 struct Parts {
-    /// Bytes of all archives that are kept, still in use, or being made.
-    kept: AtomicU64,
-    /// Bytes that are lent for something else.
-    lent: AtomicU64,
+    used: Mutex<Used>,
     budget: watch::Receiver<Budget>,
     /// Knows how many requests wait.
     admission: Admission,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    /// Bytes of all archives that are kept, still in use, or being made.
+    kept: u64,
+    /// Bytes that are lent for something else.
+    lent: u64,
 }
 
 /// Memory of this share that is not for archives, given back when this is dropped.
@@ -38,43 +40,51 @@ impl ArchiveShare {
     /// Nothing of it is in use yet.
     #[must_use]
     pub fn new(budget: watch::Receiver<Budget>, admission: Admission) -> Self {
-        let (kept, lent) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self(Arc::new(Parts { kept, lent, budget, admission }))
+        Self(Arc::new(Parts { used: Mutex::default(), budget, admission }))
     }
 
     /// Lends memory for something else while half of the share is free.
     #[must_use]
     pub fn lend(&self, bytes: u64) -> Option<Lent> {
-        let most = (self.whole() / 2).saturating_sub(self.in_use());
-        let lent = self.0.lent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |lent| {
-            lent.checked_add(bytes).filter(|lent| *lent <= most)
-        });
-        lent.is_ok().then(|| Lent { share: self.clone(), bytes })
+        let mut used = self.used();
+        (used.with(bytes) <= self.whole() / 2).then(|| {
+            used.lent += bytes;
+            Lent { share: self.clone(), bytes }
+        })
     }
 
     /// Bytes of memory of archives and repositories.
     #[must_use]
     pub fn in_use(&self) -> u64 {
-        self.0.kept.load(Ordering::Relaxed)
+        self.used().kept
     }
 
     /// Bytes that all archives may have now.
     pub(super) fn bytes(&self) -> u64 {
-        self.whole().saturating_sub(self.0.lent.load(Ordering::Relaxed))
+        self.whole().saturating_sub(self.used().lent)
     }
 
-    /// Counts memory of archives, which the caller has compared with the share.
-    pub(super) fn take(&self, bytes: u64) {
-        self.0.kept.fetch_add(bytes, Ordering::Relaxed);
+    /// Takes memory for archives. Returns false if there is too little.
+    pub(super) fn take(&self, bytes: u64) -> bool {
+        let mut used = self.used();
+        let is_enough = used.with(bytes) <= self.whole();
+        if is_enough {
+            used.kept += bytes;
+        }
+        is_enough
     }
 
     pub(super) fn give_back(&self, bytes: u64) {
-        self.0.kept.fetch_sub(bytes, Ordering::Relaxed);
+        self.used().kept -= bytes;
     }
 
     /// The budget with the share.
     pub(super) fn budget(&self) -> watch::Ref<'_, Budget> {
         self.0.budget.borrow()
+    }
+
+    fn used(&self) -> MutexGuard<'_, Used> {
+        self.0.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn whole(&self) -> u64 {
@@ -83,8 +93,44 @@ impl ArchiveShare {
     }
 }
 
+impl Used {
+    /// All bytes, with `more` of them.
+    fn with(&self, more: u64) -> u64 {
+        self.kept.saturating_add(self.lent).saturating_add(more)
+    }
+}
+
 impl Drop for Lent {
     fn drop(&mut self) {
-        self.share.0.lent.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.share.used().lent -= self.bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::budget::Share;
+
+    #[test]
+    fn two_threads_never_have_more_than_the_share() {
+        let archives = Share::new(8, "a test");
+        let budget = watch::channel(Budget { archives, ..Budget::default() }).1;
+        let share = ArchiveShare::new(budget.clone(), Admission::new(budget));
+        thread::scope(|threads| {
+            let keeps = threads.spawn(|| {
+                for _ in 0..10_000 {
+                    if share.take(8) {
+                        share.give_back(8);
+                    }
+                }
+            });
+            while !keeps.is_finished() {
+                if let Some(_lent) = share.lend(1) {
+                    assert!((0..100).all(|_| share.in_use() == 0), "all of it is in use");
+                }
+            }
+        });
     }
 }
