@@ -185,10 +185,10 @@ impl KeptArchives {
         let is_worth = |seen: &Seen| seen.is_worth_keeping() && seen.least <= share;
         let is_worth_it = table.seen.peek(&checksum).is_some_and(is_worth);
         table.seen_now(checksum);
-        drop(table);
         if !is_worth_it || matches!(repository, Repository::New(_)) {
             return Way::Worker;
         }
+        // Under the lock: no other maker keeps the archive between the look-up and this.
         let Ok(permit) = Arc::clone(&self.0.makers).try_acquire_owned() else { return Way::Worker };
         Way::Keep(MakerTurn { shelf: self.clone(), checksum, _permit: permit })
     }
