@@ -115,9 +115,10 @@ impl ResponseMemory {
 
     /// Adjusts the number of units to the budget, and returns the sizes.
     fn fit(&self) -> Sizes {
+        let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
+        // Not before the lock: a request with older sizes could come later.
         let sizes = self.sizes();
         let wanted = sizes.shared;
-        let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
         if wanted > *total {
             self.units.add_permits(wanted - *total);
             *total = wanted;
@@ -203,7 +204,7 @@ fn units(bytes: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{thread, time::Duration};
 
     use super::*;
     use crate::metrics::Shared;
@@ -319,6 +320,24 @@ mod tests {
         let mut alone = memory.hold();
         alone.grow(40 * MIB, &soon()).await.unwrap();
         assert_eq!(Some((Shared::Outputs, memory.in_use())), published);
+    }
+
+    #[test]
+    fn no_thread_brings_an_older_size_back() {
+        let (resize, resized) = watch::channel(budget(0));
+        let memory = ResponseMemory::new(resized);
+        thread::scope(|threads| {
+            let resizes = threads.spawn(|| {
+                for size in (1..=2).cycle().take(10_000) {
+                    resize.send_replace(budget((4 * size * UNIT) as u64));
+                    memory.fit();
+                    assert_eq!(*memory.total.lock().unwrap(), size);
+                }
+            });
+            while !resizes.is_finished() {
+                memory.fit();
+            }
+        });
     }
 
     #[tokio::test(start_paused = true)]
