@@ -86,6 +86,11 @@ impl Converter {
         Self { threads, memory, max_answer, encode }
     }
 
+    /// Takes over a changed budget: more memory goes to those that wait.
+    pub fn follow_budget(&self) {
+        self.memory.fit();
+    }
+
     /// Bytes that outputs and answers take now.
     #[must_use]
     pub fn in_use(&self) -> u64 {

@@ -42,7 +42,7 @@ pub(super) struct ResponseMemory {
 
 /// The sizes of both parts, in units.
 #[derive(Clone, Copy, Debug)]
-struct Sizes {
+pub(super) struct Sizes {
     shared: usize,
     /// Most that the request with the other part may have.
     alone: usize,
@@ -114,7 +114,7 @@ impl ResponseMemory {
     }
 
     /// Adjusts the number of units to the budget, and returns the sizes.
-    fn fit(&self) -> Sizes {
+    pub(super) fn fit(&self) -> Sizes {
         let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
         // Not before the lock: a request with older sizes could come later.
         let sizes = self.sizes();

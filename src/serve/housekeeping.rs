@@ -1,4 +1,4 @@
-//! Regular work: gives back what nobody uses any more, and measures the use of the budget.
+//! Regular work: gives back what nobody uses any more, and follows and measures the budget.
 
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ impl Housekeeping {
         loop {
             ticks.tick().await;
             pipeline.kept.sweep();
+            pipeline.converter.follow_budget();
             pipeline.kept.give_space(&pipeline.volume).await;
             for (resource, amount) in self.measure() {
                 metrics.budget_used(resource, amount);

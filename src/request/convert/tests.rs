@@ -1,7 +1,9 @@
 use std::time::Duration;
 
+use cmp_sandbox::Room;
+
 use super::*;
-use crate::plugin::definition_of;
+use crate::{budget::Share, plugin::definition_of, ready::poll_once};
 
 const LIMIT: usize = 1 << 20;
 const AMPLE: u64 = 1 << 30;
@@ -69,6 +71,22 @@ async fn more_memory_is_granted_than_three_times_the_output() {
     let output = small_parts(LIMIT / 8);
     let manifests = split(&converter(AMPLE), output, &Deadline::none()).await.unwrap();
     assert_eq!(manifests.count(), 1);
+}
+
+#[tokio::test]
+async fn outputs_that_wait_get_memory_that_is_added() {
+    let budget = |bytes| Budget { outputs: Share::new(bytes, "a test"), ..Budget::default() };
+    let (resize, resized) = watch::channel(budget(16 << 20));
+    let converter = Converter::new(resized, LIMIT, |_all| Vec::new());
+    let rooms = [(); 3].map(|()| converter.room());
+    let grow = |number: usize| Arc::clone(&rooms[number]).grow(4 << 20);
+    // The shared part, and the part for one request.
+    assert!(grow(0).await && grow(1).await);
+    let mut third = grow(2);
+    assert!(poll_once(third.as_mut()).await.is_pending());
+    resize.send_replace(budget(64 << 20));
+    converter.follow_budget();
+    assert!(poll_once(third.as_mut()).await.is_ready());
 }
 
 #[tokio::test]
