@@ -172,7 +172,7 @@ impl Admission {
         let most = |count: &dyn Fn(Class) -> usize| {
             classes.into_iter().map(count).max().unwrap_or_default()
         };
-        let in_lanes = state.in_lanes.present();
+        let in_lanes = *state.in_lanes.lock();
         Load {
             running: most(&|class| state.schedule.running(class)),
             waiting: most(&|class| state.schedule.waiting(class)) + in_lanes.requests,

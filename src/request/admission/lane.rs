@@ -7,7 +7,7 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     refusal::{NoPermit, Obstacle},
     waited::Waited,
-    waiters::{Room, WaiterCounter, Waiters},
+    waiters::{Lack, Room, WaiterCounter},
 };
 use crate::{
     plugin::{PluginDefinition, PluginName},
@@ -77,12 +77,8 @@ impl Lane {
             Ok(place) => return Ok(OwnPlace { _place: place, waited: None }),
             Err(limit) => limit,
         };
-        let waiter = Waiter::new([&self.waiting, &self.all_waiting], held);
-        let [own, all] = waiter.before;
-        let is_first = own.requests == 0 && room.requests > 0;
-        if !is_first && let Err(lack) = room.check(all, held) {
-            return Err(NoPermit::no_room(room, lack, self.obstacle(refused), Some(own.requests)));
-        }
+        let full = |(lack, own)| NoPermit::no_room(room, lack, self.obstacle(refused), Some(own));
+        let _waiter = Waiter::enter(self, room, held).map_err(full)?;
         let began = Instant::now();
         let place = wait.limit(self.place(newest.clone())).await;
         let obstacle = self.obstacle(refused);
@@ -127,23 +123,30 @@ fn limit_of(plugin: &PluginDefinition) -> usize {
 }
 
 /// Counts as a waiting request, in its lane and in all lanes, until it is dropped.
-struct Waiter<'w> {
-    counters: [&'w WaiterCounter; 2],
+struct Waiter<'l> {
+    lane: &'l Lane,
     held: u64,
-    /// Those that wait already.
-    before: [Waiters; 2],
 }
 
-impl<'w> Waiter<'w> {
-    fn new(counters: [&'w WaiterCounter; 2], held: u64) -> Self {
-        Self { counters, held, before: counters.map(|counter| counter.add(held)) }
+impl<'l> Waiter<'l> {
+    /// Fails if there is no room, with the number of those that wait in the lane.
+    fn enter(lane: &'l Lane, room: Room, held: u64) -> Result<Self, (Lack, usize)> {
+        // A refused request is never counted: others could be refused because of it.
+        let (mut own, mut all) = (lane.waiting.lock(), lane.all_waiting.lock());
+        let is_first = own.requests == 0 && room.requests > 0;
+        if !is_first {
+            room.check(*all, held).map_err(|lack| (lack, own.requests))?;
+        }
+        own.add(held);
+        all.add(held);
+        Ok(Self { lane, held })
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        for counter in self.counters {
-            counter.remove(self.held);
+        for counter in [&self.lane.waiting, &self.lane.all_waiting] {
+            counter.lock().remove(self.held);
         }
     }
 }
@@ -153,7 +156,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{budget::WAITING, plugin::definition_of, ready::poll_once};
+    use crate::{
+        budget::WAITING, plugin::definition_of, ready::poll_once,
+        request::admission::waiters::Waiters,
+    };
 
     /// Room for so many requests that hold no more than each may.
     fn room(requests: usize) -> Room {
@@ -201,6 +207,17 @@ mod tests {
         assert!(poll_once(enter(1).as_mut()).await.is_pending());
     }
 
+    #[test]
+    fn a_refused_request_never_counts_as_waiting() {
+        let (lane, _newest) = one_place();
+        let _first = Waiter::enter(&lane, room(2), 0).ok();
+        let refused = Waiter::enter(&lane, room(2), WAITING);
+        for counter in [&lane.waiting, &lane.all_waiting] {
+            assert_eq!(*counter.lock(), Waiters { requests: 1, held: 0 });
+        }
+        assert_eq!(refused.err(), Some((Lack::Memory, 1)));
+    }
+
     #[tokio::test]
     async fn a_cancelled_request_no_longer_counts_as_waiting() {
         let (lane, newest) = one_place();
@@ -211,7 +228,7 @@ mod tests {
             assert!(poll_once(second.as_mut()).await.is_pending());
         }
         for counter in [&lane.waiting, &lane.all_waiting] {
-            assert_eq!(counter.present(), Waiters::default());
+            assert_eq!(*counter.lock(), Waiters::default());
         }
     }
 }

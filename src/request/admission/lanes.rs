@@ -134,7 +134,7 @@ mod tests {
             assert!(refused.starts_with(&expected), "{refused}");
         }
         drop(waiting);
-        assert_eq!(lanes.waiting.present().requests, 0);
+        assert_eq!(lanes.waiting.lock().requests, 0);
     }
 
     #[tokio::test]

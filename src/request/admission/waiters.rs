@@ -1,6 +1,6 @@
 //! Requests that wait, and the room that there is for them.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::budget::{Budget, WAITING};
 
@@ -29,10 +29,7 @@ pub(super) enum Lack {
 
 /// Counts requests that wait, on all threads.
 #[derive(Debug, Default)]
-pub(super) struct WaiterCounter {
-    requests: AtomicUsize,
-    held: AtomicU64,
-}
+pub(super) struct WaiterCounter(Mutex<Waiters>);
 
 impl Waiters {
     pub(super) fn add(&mut self, held: u64) {
@@ -71,23 +68,8 @@ impl From<&Budget> for Room {
 }
 
 impl WaiterCounter {
-    /// Counts a request, and returns those before it.
-    pub(super) fn add(&self, held: u64) -> Waiters {
-        Waiters {
-            requests: self.requests.fetch_add(1, Ordering::Relaxed),
-            held: self.held.fetch_add(held, Ordering::Relaxed),
-        }
-    }
-
-    pub(super) fn remove(&self, held: u64) {
-        self.requests.fetch_sub(1, Ordering::Relaxed);
-        self.held.fetch_sub(held, Ordering::Relaxed);
-    }
-
-    pub(super) fn present(&self) -> Waiters {
-        Waiters {
-            requests: self.requests.load(Ordering::Relaxed),
-            held: self.held.load(Ordering::Relaxed),
-        }
+    /// Those that wait. None comes or leaves while this is held.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Waiters> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
