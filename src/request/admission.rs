@@ -60,6 +60,15 @@ pub struct Permit {
     waited: Option<Waited>,
 }
 
+/// A request in the queue.
+struct Queued {
+    permit: Permit,
+    admitted: oneshot::Receiver<()>,
+    /// The reason why it is not admitted at once.
+    obstacle: Obstacle,
+    wait: Deadline,
+}
+
 /// A served plugin. As long as it exists, other plugins leave it a place.
 #[derive(Debug)]
 pub struct Membership {
@@ -108,21 +117,18 @@ impl Admission {
         ask: Ask<'_>,
         deadline: &Deadline,
     ) -> Result<Permit, NoPermit> {
-        let (mut permit, mut admitted, wait) = self.queue(ask, deadline)?;
+        let Queued { mut permit, mut admitted, obstacle, wait } = self.queue(ask, deadline)?;
         if admitted.try_recv().is_ok() {
             return Ok(permit);
         }
-        let (began, obstacle) = (Instant::now(), self.obstacle(ask.class, ask.plugin));
+        let began = Instant::now();
         match wait.limit(admitted).await {
             // The sender is dropped only together with its ticket.
             Ok(_) => {
                 permit.waited = Some(Waited::since(began, obstacle));
                 Ok(permit)
             }
-            Err(passed) => {
-                let obstacle = self.obstacle(ask.class, ask.plugin);
-                Err(NoPermit::Deadline { obstacle, passed })
-            }
+            Err(passed) => Err(permit.passed(obstacle, passed)),
         }
     }
 
@@ -142,24 +148,21 @@ impl Admission {
         pending::<()>().await;
     }
 
-    fn queue(
-        &self,
-        ask: Ask<'_>,
-        deadline: &Deadline,
-    ) -> Result<(Permit, oneshot::Receiver<()>, Deadline), NoPermit> {
+    fn queue(&self, ask: Ask<'_>, deadline: &Deadline) -> Result<Queued, NoPermit> {
         let Ask { class, plugin, unread, .. } = ask;
         let (admit, admitted) = oneshot::channel();
-        let (ticket, all_unread) = self.change(|schedule| {
+        let (ticket, obstacle, all_unread) = self.change(|schedule| {
             let entered = schedule.enter(&ask, admit);
-            let refused = |lack| {
-                let (room, obstacle) = (schedule.capacity().room, schedule.reason(class, plugin));
-                NoPermit::no_room(room, lack, obstacle, None)
-            };
-            Ok((entered.map_err(refused)?, schedule.unread(class)))
+            let obstacle = schedule.reason(class, plugin);
+            match entered {
+                Ok(ticket) => Ok((ticket, obstacle, schedule.unread(class))),
+                Err(lack) => Err(NoPermit::no_room(schedule.capacity().room, lack, obstacle, None)),
+            }
         })?;
         let (admission, plugin) = (self.clone(), plugin.clone());
         let permit = Permit { admission, class, plugin, ticket, waited: None };
-        Ok((permit, admitted, deadline.before_reading_all(unread, all_unread)))
+        let wait = deadline.before_reading_all(unread, all_unread);
+        Ok(Queued { permit, admitted, obstacle, wait })
     }
 
     /// Numbers of requests that run and that wait, in the class with most of them.
@@ -178,10 +181,6 @@ impl Admission {
             waiting: most(&|class| state.schedule.waiting(class)) + in_lanes.requests,
             held: state.schedule.held().saturating_add(in_lanes.held),
         }
-    }
-
-    fn obstacle(&self, class: Class, plugin: &PluginName) -> Obstacle {
-        self.state().schedule.reason(class, plugin)
     }
 
     /// Changes the schedule, and then admits as many requests as fit.
@@ -210,6 +209,14 @@ impl Permit {
     /// Names the lease by which the request is measured.
     pub(crate) fn bind(&self, lease: u64) {
         self.admission.state().schedule.bind(self.ticket, lease);
+    }
+
+    /// The error of a request whose deadline passed in the queue. It has waited for the
+    /// `first` obstacle if the present one has just gone: those that run often end at the
+    /// same deadline.
+    fn passed(&self, first: Obstacle, passed: DeadlinePassed) -> NoPermit {
+        let present = self.admission.state().schedule.obstacle(self.class, &self.plugin);
+        NoPermit::Deadline { obstacle: present.unwrap_or(first), passed }
     }
 
     /// The error of a request whose deadline passed after it got this place, if the wait for

@@ -123,6 +123,20 @@ async fn measured_requests_make_room_and_a_larger_container_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_error_names_the_obstacle_although_it_has_just_gone() {
+    let (resize, admission) = with_places(100);
+    resize.send_modify(|budget| budget.memory.amount = 80 << 20);
+    let running = [ask(&admission, "p", 1, 0).await, ask(&admission, "p", 1, 0).await];
+    assert!(running.iter().all(Result::is_ok));
+    let plugin = &name("p");
+    let waits = Ask { class: Class::Generate, plugin, unread: 0, held: 0 };
+    let Queued { permit, obstacle, wait, .. } = admission.queue(waits, &Deadline::none()).unwrap();
+    drop(running);
+    let error = permit.passed(obstacle, DeadlinePassed(wait)).to_string();
+    assert!(error.contains("70Mi of memory for all requests, and 2 running requests"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn discovery_gets_a_lease_while_all_others_generate() {
     let (resize, admission) = with_places(7);
     resize.send_modify(|budget| budget.leases = Share::new(7, "7 leases"));
