@@ -81,7 +81,11 @@ impl Lane {
         let _waiter = Waiter::enter(self, room, held).map_err(full)?;
         let began = Instant::now();
         let place = wait.limit(self.place(newest.clone())).await;
-        let obstacle = self.obstacle(refused);
+        // The present limit, or the one that refused the request if there is none any more.
+        let obstacle = self.obstacle(match self.places.limit() {
+            ResizableSemaphore::UNLIMITED => refused,
+            present => present,
+        });
         match place {
             Ok(place) => {
                 Ok(OwnPlace { _place: place, waited: Some(Waited::since(began, obstacle)) })
@@ -102,12 +106,7 @@ impl Lane {
         }
     }
 
-    /// The present limit, or the one that `refused` the request if there is none any more.
-    fn obstacle(&self, refused: usize) -> Obstacle {
-        let limit = match self.places.limit() {
-            ResizableSemaphore::UNLIMITED => refused,
-            present => present,
-        };
+    fn obstacle(&self, limit: usize) -> Obstacle {
         Obstacle::Own { limit, plugin: self.plugin.clone() }
     }
 
