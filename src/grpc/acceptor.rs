@@ -86,10 +86,14 @@ impl Acceptor {
     /// connected before the file was removed: they would otherwise wait for ever.
     pub(super) async fn serve(mut self) {
         let mut errors = AcceptErrors::new("a connection of a plugin's client");
+        let mut definitions = self.definitions.clone();
+        // Requests of an earlier socket may wait with an older limit.
+        definitions.mark_changed();
         loop {
             tokio::select! {
                 biased;
                 () = self.retired.cancelled() => break,
+                Ok(()) = definitions.changed() => self.server.follow(&definitions),
                 accepted = self.accept() => match accepted {
                     Ok((stream, _)) => {
                         errors.accepted();

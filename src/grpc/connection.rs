@@ -91,6 +91,11 @@ impl Server {
         &self.backend.room
     }
 
+    /// Takes over the limits of a changed definition that all connections share.
+    pub(super) fn follow(&self, newest: &NewestDefinition) {
+        self.backend.pipeline.own.follow(newest);
+    }
+
     /// Serves a connection to its end. All its calls use the same definition, so
     /// discovery and generate cannot disagree.
     pub(super) fn serve(&self, stream: UnixStream, newest: NewestDefinition) {

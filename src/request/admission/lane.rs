@@ -1,6 +1,6 @@
 //! The places of one plugin.
 
-use std::{pin::pin, sync::Arc};
+use std::sync::Arc;
 
 use tokio::{sync::watch, time::Instant};
 
@@ -69,8 +69,8 @@ impl Lane {
     /// wait, and above that one waits in each. This one holds `held` bytes meanwhile.
     pub(super) async fn enter(
         &self,
-        newest: &NewestDefinition,
-        (room, held): (Room, u64),
+        room: Room,
+        held: u64,
         wait: &Deadline,
     ) -> Result<OwnPlace, NoPermit> {
         let refused = match self.places.try_take() {
@@ -80,7 +80,7 @@ impl Lane {
         let full = |(lack, own)| NoPermit::no_room(room, lack, self.obstacle(refused), Some(own));
         let _waiter = Waiter::enter(self, room, held).map_err(full)?;
         let began = Instant::now();
-        let place = wait.limit(self.place(newest.clone())).await;
+        let place = wait.limit(self.places.take()).await;
         // The present limit, or the one that refused the request if there is none any more.
         let obstacle = self.obstacle(match self.places.limit() {
             ResizableSemaphore::UNLIMITED => refused,
@@ -91,18 +91,6 @@ impl Lane {
                 Ok(OwnPlace { _place: place, waited: Some(Waited::since(began, obstacle)) })
             }
             Err(passed) => Err(NoPermit::Deadline { obstacle, passed }),
-        }
-    }
-
-    /// Waits for a place. A changed limit counts at once.
-    async fn place(&self, mut newest: NewestDefinition) -> Place {
-        let mut place = pin!(self.places.take());
-        loop {
-            tokio::select! {
-                biased;
-                place = &mut place => return place,
-                Ok(()) = newest.changed() => self.follow(&newest),
-            }
         }
     }
 
@@ -166,37 +154,36 @@ mod tests {
     }
 
     /// A plugin with one place.
-    fn one_place() -> (Lane, NewestDefinition) {
-        let plugin = Arc::new(definition_of("p", "limits: {requests: 1}"));
-        (Lane::new(&plugin, &Arc::default()), watch::channel(plugin).1)
+    fn one_place() -> Lane {
+        Lane::new(&definition_of("p", "limits: {requests: 1}"), &Arc::default())
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_waits_for_a_place_until_its_deadline() {
-        let (lane, newest) = one_place();
+        let lane = one_place();
         let deadline = Deadline::new(Some(Duration::from_secs(1)), None);
-        let first = lane.enter(&newest, (room(1), 0), &deadline).await.unwrap();
-        let outcome = lane.enter(&newest, (room(1), 0), &deadline).await;
+        let first = lane.enter(room(1), 0, &deadline).await.unwrap();
+        let outcome = lane.enter(room(1), 0, &deadline).await;
         assert!(matches!(outcome, Err(NoPermit::Deadline { .. })), "{outcome:?}");
         drop(first);
-        assert!(lane.enter(&newest, (room(1), 0), &deadline).await.is_ok());
+        assert!(lane.enter(room(1), 0, &deadline).await.is_ok());
     }
 
     #[tokio::test]
     async fn too_many_requests_are_refused_at_once() {
-        let (lane, newest) = one_place();
+        let lane = one_place();
         let deadline = Deadline::none();
-        let _first = lane.enter(&newest, (room(0), 0), &deadline).await.unwrap();
-        let refused = lane.enter(&newest, (room(0), 0), &deadline).await;
+        let _first = lane.enter(room(0), 0, &deadline).await.unwrap();
+        let refused = lane.enter(room(0), 0, &deadline).await;
         assert!(matches!(refused, Err(NoPermit::Full { .. })), "{refused:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn requests_that_hold_much_wait_only_while_there_is_memory() {
-        let (lane, newest) = one_place();
+        let lane = one_place();
         let deadline = Deadline::new(Some(Duration::from_secs(1)), None);
-        let _first = lane.enter(&newest, (room(4), 0), &deadline).await.unwrap();
-        let enter = |held| Box::pin(lane.enter(&newest, (room(4), held), &deadline));
+        let _first = lane.enter(room(4), 0, &deadline).await.unwrap();
+        let enter = |held| Box::pin(lane.enter(room(4), held, &deadline));
         // The first one always waits.
         let mut large = enter(3 * WAITING);
         assert!(poll_once(large.as_mut()).await.is_pending());
@@ -208,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_refused_request_never_counts_as_waiting() {
-        let (lane, _newest) = one_place();
+        let lane = one_place();
         let _first = Waiter::enter(&lane, room(2), 0).ok();
         let refused = Waiter::enter(&lane, room(2), WAITING);
         for counter in [&lane.waiting, &lane.all_waiting] {
@@ -219,11 +206,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_cancelled_request_no_longer_counts_as_waiting() {
-        let (lane, newest) = one_place();
+        let lane = one_place();
         let deadline = Deadline::none();
-        let _first = lane.enter(&newest, (room(1), 0), &deadline).await.unwrap();
+        let _first = lane.enter(room(1), 0, &deadline).await.unwrap();
         {
-            let mut second = Box::pin(lane.enter(&newest, (room(1), 0), &deadline));
+            let mut second = Box::pin(lane.enter(room(1), 0, &deadline));
             assert!(poll_once(second.as_mut()).await.is_pending());
         }
         for counter in [&lane.waiting, &lane.all_waiting] {

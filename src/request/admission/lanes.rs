@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::sync::watch;
@@ -39,13 +39,22 @@ impl Lanes {
         wait: &Deadline,
     ) -> Result<OwnPlace, NoPermit> {
         let room = Room::from(&*self.budget.borrow());
-        self.lane(newest).enter(newest, (room, held), wait).await
+        self.lane(newest).enter(room, held, wait).await
+    }
+
+    /// Takes over the limit of the plugin's newest definition: more places go at once to those
+    /// that wait, also on connections of an earlier socket.
+    pub fn follow(&self, newest: &NewestDefinition) {
+        let plugin = Arc::clone(&newest.borrow());
+        if let Some(lane) = self.each().get(&plugin.name) {
+            lane.follow(newest);
+        }
     }
 
     /// The plugin's lane, with the limit of its newest definition. Requests without a
     /// limit have a lane too: they count as soon as there is one.
     fn lane(&self, newest: &NewestDefinition) -> Lane {
-        let mut lanes = self.each.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lanes = self.each();
         let plugin = Arc::clone(&newest.borrow());
         if let Some(lane) = lanes.get(&plugin.name) {
             lane.follow(newest);
@@ -56,6 +65,10 @@ impl Lanes {
         let lane = Lane::new(&plugin, &self.waiting);
         lanes.insert(plugin.name.clone(), lane.clone());
         lane
+    }
+
+    fn each(&self) -> MutexGuard<'_, HashMap<PluginName, Lane>> {
+        self.each.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -168,6 +181,7 @@ mod tests {
             assert!(poll_once(one.as_mut()).await.is_pending());
         }
         reload.send_replace(definition("x", "{requests: 1}"));
+        lanes.follow(&newest);
         let [first, second] = &mut waiting;
         for _ in 0..3 {
             assert!(poll_once(first.as_mut()).await.is_pending());
@@ -184,12 +198,16 @@ mod tests {
         let lanes = lanes(10);
         let (reload, newest) = watch::channel(definition("x", "{requests: 1}"));
         let until = deadline();
+        // A connection of an earlier socket.
+        let retired = plugin("x", "{requests: 1}");
         let _held = lanes.enter(&newest, 0, &until).await.unwrap();
-        let mut waiting = [(); 3].map(|()| Box::pin(lanes.enter(&newest, 0, &until)));
+        let mut waiting =
+            [&retired, &newest, &newest].map(|newest| Box::pin(lanes.enter(newest, 0, &until)));
         for one in &mut waiting {
             assert!(poll_once(one.as_mut()).await.is_pending());
         }
         reload.send_replace(definition("x", "{requests: 3}"));
+        lanes.follow(&newest);
         // No other request arrives or ends.
         let [first, second, third] = &mut waiting;
         assert!(poll_once(third.as_mut()).await.is_pending());
@@ -209,6 +227,7 @@ mod tests {
         let mut waiting = Box::pin(lanes.enter(&newest, 0, &until));
         assert!(poll_once(waiting.as_mut()).await.is_pending());
         reload.send_replace(definition("x", "{requests: 1}"));
+        lanes.follow(&newest);
         let error = waiting.await.unwrap_err().to_string();
         assert!(error.contains("the limit is 1 request of plugin x at a time"), "{error}");
     }
@@ -232,10 +251,8 @@ mod tests {
         let (one, other) = (plugin("one", "{requests: 1}"), plugin("other", "{requests: 1}"));
         let about_to_enter = lanes.lane(&one);
         drop(lanes.enter(&other, 0, &deadline()).await.unwrap());
-        let _first = about_to_enter
-            .enter(&one, (Room { requests: 0, memory: 0 }, 0), &deadline())
-            .await
-            .unwrap();
+        let room = Room { requests: 0, memory: 0 };
+        let _first = about_to_enter.enter(room, 0, &deadline()).await.unwrap();
         let full = lanes.enter(&one, 0, &deadline()).await;
         assert!(matches!(full, Err(NoPermit::Full { .. })), "{full:?}");
     }

@@ -107,6 +107,41 @@ fn a_changed_limit_of_requests_counts_on_old_connections_too() {
     });
 }
 
+#[test]
+fn a_raised_limit_of_requests_counts_for_those_that_wait_at_a_replaced_socket() {
+    let bench = Bench::new("", FINE);
+    let marks = bench.path("marks");
+    fs::create_dir(&marks).unwrap();
+    fs::set_permissions(&marks, Permissions::from_mode(0o777)).unwrap();
+    let script = format!(
+        "cd {}; mktemp -d runXXXXXX >&2; until test -e go; do sleep 0.05; done; {FINE}",
+        marks.display()
+    );
+    let run = |commands| {
+        eventually("a command", || fs::read_dir(&marks).unwrap().count() == commands);
+    };
+    bench.add("tried", "  limits: {requests: 1}", &script);
+    let server = bench.serve("none", &[]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let socket = bench.path("sockets/tried.sock");
+    let mut old = runtime.block_on(Client::connect(&socket)).unwrap();
+    runtime.block_on(old.check()).unwrap();
+    let parcel = Parcel { timeout: Duration::from_mins(2), ..bench.parcel() };
+    thread::scope(|scope| {
+        let first = scope.spawn(|| bench.ask("tried", &["--timeout", "2m"]));
+        run(1);
+        let second = scope.spawn(|| runtime.block_on(old.generate(&parcel)).map(drop));
+        fs::remove_file(&socket).unwrap();
+        server.says("a plugin has lost its socket");
+        eventually("the socket", || socket.exists());
+        bench.add("tried", "  limits: {requests: 2}", &script);
+        run(2);
+        fs::write(marks.join("go"), "").unwrap();
+        assert_eq!(first.join().unwrap().code, Some(0));
+        second.join().unwrap().unwrap();
+    });
+}
+
 /// Streams of ended requests that are read at a time.
 const DRAINS: usize = 4;
 
