@@ -222,6 +222,11 @@ impl Facts<'_> {
     fn output(&self) -> String {
         let is_own = self.plugin.limits.output.is_some();
         let raise = OUTPUT.raise(is_own);
+        if self.phase == Phase::Init {
+            return format!(
+                "let init write to /dev/null, because its output is dropped, or {raise}"
+            );
+        }
         if is_own {
             return raise;
         }

@@ -155,6 +155,22 @@ func TestOursTakesTheLastOfEqualKeysAsDocumented(t *testing.T) {
 	}
 }
 
+func TestOursLimitsOutputsAsDocumented(t *testing.T) {
+	const limit = "limits: {output: 1Ki}\n"
+	definitions := []plugin.Definition{
+		{Name: "init", Spec: limit + "init: {command: [cat, out]}\ngenerate: {command: [echo, 'kind: A']}\n"},
+		{Name: "generate", Spec: limit + "generate: {command: [cat, out]}\n"},
+	}
+	repo := repositoryOf(t, tree.Files{"out": "kind: A\n#" + strings.Repeat("x", 2048)})
+	theirs, s := peer(t, definitions...), ours(t, definitions...)
+	for _, d := range definitions {
+		got, err := theirs.generate(t, d, repo)
+		rendered(t, got, err, `{"kind":"A"}`)
+		_, err = s.generate(t, d, repo)
+		refusedLike(t, s, err, codes.Unknown, "error generating manifests: `cat out` ANYwrote more than 1Ki ")
+	}
+}
+
 func TestOursUnpacksBelowAClosedDirectoryAsDocumented(t *testing.T) {
 	archive := tree.Gzip(tree.Join(raw(tree.Block{Name: "d", Type: tar.TypeDir, Mode: "555"}, ""), raw(tree.Block{Name: "d/f", Mode: "644"}, "1"), tree.End()))
 	theirs, s := peer(t, listing), ours(t, listing)

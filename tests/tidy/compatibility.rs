@@ -43,7 +43,10 @@ const SHOWN: &[(&str, &[&str])] = &[
     ("`null` in a list of parameters", &["a_null_is_named_by_list_and_index"]),
     ("discovery for an application path", &["TestOursDiscoversOtherwiseAsDocumented"]),
     ("discovery by command", &["TestOursDiscoversOtherwiseAsDocumented"]),
-    ("output over `--max-output`", &["too_much_output_stops_a_plugin"]),
+    (
+        "standard output of a command, also of `init`",
+        &["too_much_output_stops_a_plugin", "TestOursLimitsOutputsAsDocumented"],
+    ),
     (
         "output that needs more than three times",
         &[

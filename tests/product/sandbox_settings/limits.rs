@@ -30,11 +30,16 @@ fn an_error_names_the_plugins_own_timeout() {
 
 #[test]
 fn too_much_output_stops_a_plugin() {
-    let bench = Bench::new("  limits: {output: 1Ki}", "head -c 4096 /dev/zero");
-    let rendered = bench.render("none", &[]);
-    let error = rendered.error();
-    let own = "it wrote more than 1Ki [raise the plugin's spec.limits.output]";
-    assert!(error.contains(own), "{error}");
+    const LIMIT: &str = "  limits: {output: 1Ki}";
+    let init = format!("{LIMIT}\n  init: {{command: [head, -c, '4096', /dev/zero]}}");
+    for (spec, script, remedy) in [
+        (LIMIT, "head -c 4096 /dev/zero", "[raise the plugin's spec.limits.output]"),
+        (&init, FINE, "[let init write to /dev/null, because its output is dropped, or raise the"),
+    ] {
+        let rendered = Bench::new(spec, script).render("none", &[]);
+        let error = rendered.error();
+        assert!(error.contains(&format!("it wrote more than 1Ki {remedy}")), "{error}");
+    }
 }
 
 #[test]
