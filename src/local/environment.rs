@@ -10,9 +10,9 @@ use super::{fields::Fields, parameters::ParameterValue};
 const SHORT: usize = 7;
 const SHORT_8: usize = 8;
 
-/// Names and values, in Argo CD's order.
-pub(super) fn compose(fields: &Fields, directory: &Path) -> Vec<(String, String)> {
-    let directory = directory.display().to_string();
+/// Names and values, in Argo CD's order. `path` is the application's directory.
+pub(super) fn compose(fields: &Fields, path: &Path) -> Vec<(String, String)> {
+    let path = path.display().to_string();
     let short = |length| fields.revision.get(..length).unwrap_or(&fields.revision);
     let mut all: Vec<_> = [
         ("ARGOCD_APP_NAME", &*fields.name),
@@ -22,7 +22,7 @@ pub(super) fn compose(fields: &Fields, directory: &Path) -> Vec<(String, String)
         ("ARGOCD_APP_REVISION_SHORT", short(SHORT)),
         ("ARGOCD_APP_REVISION_SHORT_8", short(SHORT_8)),
         ("ARGOCD_APP_SOURCE_REPO_URL", &fields.repo_url),
-        ("ARGOCD_APP_SOURCE_PATH", &directory),
+        ("ARGOCD_APP_SOURCE_PATH", &path),
         ("ARGOCD_APP_SOURCE_TARGET_REVISION", &fields.target_revision),
         ("KUBE_VERSION", &fields.kube_version),
         ("KUBE_API_VERSIONS", &fields.api_versions),
@@ -34,7 +34,7 @@ pub(super) fn compose(fields: &Fields, directory: &Path) -> Vec<(String, String)
         .map(|(name, value)| (format!("ARGOCD_ENV_{name}"), substitute(value, &all)))
         .collect();
     all.extend(variables);
-    all.extend(variables_of(&fields.parameters));
+    all.extend(fields.parameters.iter().flat_map(|parameters| variables_of(parameters)));
     all
 }
 
@@ -58,12 +58,14 @@ pub(super) fn substitute(value: &str, known: &[(String, String)]) -> String {
     })
 }
 
-/// All parameters as JSON, with one object for each name.
+/// All parameters as JSON, with one object for each name, as Go writes it.
 fn announce(parameters: &[ParameterValue]) -> String {
     if parameters.is_empty() {
         return "null".to_owned();
     }
-    json!(parameters).to_string()
+    // In JSON, these characters can only be parts of strings.
+    let escape = |text: String, c: char| text.replace(c, &format!("\\u{:04x}", u32::from(c)));
+    ['<', '>', '&', '\u{2028}', '\u{2029}'].into_iter().fold(json!(parameters).to_string(), escape)
 }
 
 #[cfg(test)]
@@ -86,6 +88,7 @@ mod tests {
             name: "web".to_owned(),
             revision: "0123456789".to_owned(),
             environment: environment.map(|text| pair(text).unwrap()).to_vec(),
+            parameters: Some(Vec::new()),
             ..Fields::default()
         };
         let all = compose(&fields, Path::new("apps/web"));
@@ -99,8 +102,8 @@ mod tests {
     #[test]
     fn bundles_show_what_argo_cd_itself_sets() {
         let all = compose(&Fields::default(), Path::new("."));
-        let names = all.iter().map(|(name, _)| name.as_str());
-        let names: Vec<_> = names.filter(|name| *name != "ARGOCD_APP_PARAMETERS").collect();
+        // Without a plugin in the Application, there is nothing else.
+        let names: Vec<_> = all.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, BUILD_ENVIRONMENT);
     }
 
@@ -109,10 +112,17 @@ mod tests {
         let typed =
             ["values-files[]=a.yaml", "values-files[]=b.yaml", "set[image.tag]=1", "name=x"];
         let typed: Vec<_> = typed.iter().map(|text| parameter(text).unwrap()).collect();
-        let parameters = ParameterValue::gather(&typed);
+        let parameters = Some(ParameterValue::gather(&typed));
         let all = compose(&Fields { parameters, ..Fields::default() }, Path::new("."));
         assert_eq!(value(&all, "PARAM_VALUES_FILES_1"), "b.yaml");
         let json = r#"[{"array":["a.yaml","b.yaml"],"name":"values-files"},{"map":{"image.tag":"1"},"name":"set"},{"name":"name","string":"x"}]"#;
         assert_eq!(value(&all, "ARGOCD_APP_PARAMETERS"), json);
+    }
+
+    #[test]
+    fn characters_of_html_and_line_separators_are_escaped_as_go_escapes_them() {
+        let typed = parameter("set=<a&b>\u{2028}\u{2029}é\"\\").unwrap();
+        let json = r#"[{"name":"set","string":"\u003ca\u0026b\u003e\u2028\u2029é\"\\"}]"#;
+        assert_eq!(announce(&ParameterValue::gather(&[typed])), json);
     }
 }

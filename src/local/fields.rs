@@ -18,8 +18,8 @@ pub(super) struct Fields {
     pub(super) api_versions: String,
     /// Items of `spec.source.plugin.env`.
     pub(super) environment: Vec<(String, String)>,
-    /// Items of `spec.source.plugin.parameters`.
-    pub(super) parameters: Vec<ParameterValue>,
+    /// Items of `spec.source.plugin.parameters`; `None` without `spec.source.plugin`.
+    pub(super) parameters: Option<Vec<ParameterValue>>,
 }
 
 /// Project and namespace of an Application that names none.
@@ -36,9 +36,12 @@ impl Fields {
         environment.retain(|(name, _)| flags.env.iter().all(|(given, _)| given != name));
         environment.extend(flags.env.iter().cloned());
         let given = ParameterValue::gather(&flags.param);
-        let mut parameters = manifest.parameters;
-        parameters.retain(|known| given.iter().all(|given| given.name != known.name));
-        parameters.extend(given);
+        let is_given = !flags.env.is_empty() || !given.is_empty();
+        let mut parameters = manifest.parameters.or_else(|| is_given.then(Vec::new));
+        if let Some(all) = &mut parameters {
+            all.retain(|known| given.iter().all(|given| given.name != known.name));
+            all.extend(given);
+        }
         Self {
             name: first(&flags.name, manifest.name).unwrap_or_else(of_directory),
             namespace: or_default(first(&flags.namespace, manifest.namespace)),
@@ -72,7 +75,7 @@ mod tests {
             name: Some("file".to_owned()),
             project: Some("team".to_owned()),
             environment: vec![("A".to_owned(), "file".to_owned()), ("B".to_owned(), String::new())],
-            parameters: ParameterValue::gather(&[parameter("p=file").unwrap()]),
+            parameters: Some(ParameterValue::gather(&[parameter("p=file").unwrap()])),
             ..Manifest::default()
         };
         let fields = Fields::new(&flags, manifest, Path::new("/r/app"));
@@ -82,7 +85,20 @@ mod tests {
         );
         let names: Vec<_> = fields.environment.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["B", "A"]);
-        assert_eq!(fields.parameters, ParameterValue::gather(&flags.param));
+        assert_eq!(fields.parameters, Some(ParameterValue::gather(&flags.param)));
+    }
+
+    #[test]
+    fn only_an_application_with_a_plugin_or_flags_for_it_have_parameters() {
+        let parameters = |flags: &config::Fields| {
+            Fields::new(flags, Manifest::default(), Path::new("/r/app")).parameters
+        };
+        let none = config::Fields::default();
+        assert_eq!(parameters(&none), None);
+        let env = config::Fields { env: vec![pair("A=x").unwrap()], ..none };
+        assert_eq!(parameters(&env), Some(vec![]));
+        let param = config::Fields { param: vec![parameter("p=x").unwrap()], ..Default::default() };
+        assert_eq!(parameters(&param), Some(ParameterValue::gather(&param.param)));
     }
 
     #[test]

@@ -40,8 +40,8 @@ pub(super) struct Manifest {
     pub(super) plugin: Option<String>,
     /// Items of `spec.source.plugin.env`.
     pub(super) environment: Vec<(String, String)>,
-    /// Items of `spec.source.plugin.parameters`.
-    pub(super) parameters: Vec<ParameterValue>,
+    /// Items of `spec.source.plugin.parameters`; `None` without `spec.source.plugin`.
+    pub(super) parameters: Option<Vec<ParameterValue>>,
 }
 
 /// Reasons why a file has no Application to render.
@@ -143,6 +143,7 @@ impl Manifest {
         let Document { metadata, mut spec } = choose(applications(text)?, flags.name.as_deref())?;
         let source = spec.take_source(flags.source_position)?;
         let home = flags.argocd_namespace.as_deref().unwrap_or(CONTROL_PLANE);
+        let has_plugin = source.plugin.is_some();
         let plugin = source.plugin.unwrap_or_default();
         let environment = plugin.env.into_iter().map(|Variable { name, value }| (name, value));
         Ok(Self {
@@ -154,7 +155,7 @@ impl Manifest {
             path: source.path,
             plugin: Some(plugin.name).filter(|name| !name.is_empty()),
             environment: environment.collect(),
-            parameters: plugin.parameters,
+            parameters: has_plugin.then_some(plugin.parameters),
         })
     }
 }
@@ -347,10 +348,9 @@ spec:
             let flags = config::Fields { source_position: Some(position), ..Default::default() };
             Manifest::parse(two.as_bytes(), &flags)
         };
+        assert_eq!(chosen(1).unwrap().parameters, Some(Vec::new()));
         assert!(chosen(2).is_ok());
-        for position in [0, 3] {
-            assert!(chosen(position).is_err(), "{position}");
-        }
+        assert!([0, 3].into_iter().all(|position| chosen(position).is_err()));
     }
 
     #[test]
@@ -394,6 +394,6 @@ spec:
         assert!(matches!(parse("kind: Pod\n"), Err(NoApplication::Absent)));
         assert!(matches!(parse("a: [\n"), Err(NoApplication::Invalid { number: 1, .. })));
         let chart = "kind: Application\nmetadata: {}\nspec: {source: {chart: x}}\n";
-        assert_eq!(parse(chart).unwrap().path, None);
+        assert_eq!(parse(chart).unwrap(), Manifest::default());
     }
 }
