@@ -39,9 +39,21 @@ impl CallError {
         Status::new(self.code(), text + &about)
     }
 
-    /// Argo CD's text for the step that failed.
+    /// Argo CD's text for the step that failed. An answer that is too long is an error of
+    /// gRPC itself, too.
     fn stage(&self, method: Method) -> Option<&'static str> {
         match self {
+            Self::CutOff
+            | Self::Large { .. }
+            | Self::Request(
+                RequestError::Output(InvalidOutput::Large { .. })
+                | RequestError::Admission(_)
+                | RequestError::Lease(_)
+                | RequestError::Late { .. }
+                | RequestError::Memory(_)
+                | RequestError::Settle(_)
+                | RequestError::Volume(_),
+            ) => None,
             Self::Header(_) | Self::Request(RequestError::Receive(_)) => Some(receiving(method)),
             Self::Request(RequestError::Run(_)) => Some(running(method)),
             Self::Request(RequestError::Undecided(_)) => Some("match repository error"),
@@ -49,16 +61,6 @@ impl CallError {
             Self::Request(RequestError::Announcements(_)) => {
                 Some("get parameters announcement error")
             }
-            Self::Request(
-                RequestError::Admission(_)
-                | RequestError::Lease(_)
-                | RequestError::Late { .. }
-                | RequestError::Memory(_)
-                | RequestError::Settle(_)
-                | RequestError::Volume(_),
-            )
-            | Self::CutOff
-            | Self::Large { .. } => None,
         }
     }
 
@@ -178,9 +180,14 @@ mod tests {
         let large = CallError::Large { bytes: 3 << 20, limit: 2 << 20 };
         // The converter finds the same of an output in YAML.
         let converted = RequestError::from(InvalidOutput::Large { limit: 2 << 20 }).into();
-        for error in [large, converted] {
+        for (error, bytes) in [(large, "3145728"), (converted, "over 2097152")] {
             assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
             assert_eq!(Account::of(&error).outcome, Outcome::OutputLimit, "{error}");
+            let none = Redactor::default();
+            let status = error.status(Method::Generate, (&none, &none), "plugin x");
+            let argo_cds =
+                format!("trying to send message larger than max ({bytes} vs. 2097152): ");
+            assert!(status.message().starts_with(&argo_cds), "{status}");
         }
     }
 }

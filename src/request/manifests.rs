@@ -49,10 +49,11 @@ pub enum InvalidOutput {
         /// The user of a private supervisor sees the line.
         is_told: bool,
     },
-    /// It is larger than one message may be.
+    /// It is larger than one message may be. The text begins with Argo CD's, which has the size.
     #[error(
-        "the plugin produced more manifests than the {} that one answer holds: raise \
-         ARGOCD_GRPC_MAX_SIZE_MB on the sidecar and on the repo-server", show(*limit as u64)
+        "trying to send message larger than max (over {limit} vs. {limit}): the plugin produced \
+         more manifests than the {} that one answer holds: raise ARGOCD_GRPC_MAX_SIZE_MB on the \
+         sidecar and on the repo-server", show(*limit as u64)
     )]
     Large {
         /// The limit in bytes.
