@@ -38,6 +38,7 @@ var commands = []differing{
 	{"terminal", "", ` (: <>/dev/ptmx) 2>/dev/null && echo open || echo closed`, "open", "closed", []string{"none"}},
 	{"stack", "", `test $(ulimit -Hs) = 65536 && echo limited || echo usual`, "usual", "limited", nil},
 	{"mode", "", `stat -c %a ../..`, "755", "700", nil},
+	{"umask", "", `umask`, "0002", "0022", nil},
 	{"nice", "", `test $(nice) -gt ` + niceOfTests() + ` && echo lower || echo usual`, "usual", "lower", nil},
 	// A link to / leads out of the peer's copy of the repository.
 	{"link", `cd .. && rm -r app && ln -s / app`, `test -e marker && echo repository || echo elsewhere`, "elsewhere", "repository", nil},
@@ -72,6 +73,8 @@ func sees(t *testing.T, s subject, want func(differing) string) {
 }
 
 func TestOursShowsCommandsOtherThingsAsDocumented(t *testing.T) {
+	// Both servers inherit it.
+	defer syscall.Umask(syscall.Umask(0o002))
 	var definitions []plugin.Definition
 	for _, c := range commands {
 		definitions = append(definitions, c.definition())

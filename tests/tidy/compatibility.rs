@@ -126,6 +126,7 @@ const SHOWN: &[(&str, &[&str])] = &[
             "TestOursShowsCommandsOtherThingsAsDocumented",
         ],
     ),
+    ("umask of commands", &["TestOursShowsCommandsOtherThingsAsDocumented"]),
     ("priority of commands", &["TestOursShowsCommandsOtherThingsAsDocumented"]),
     ("environment of the server", &["without_a_list_all_variables_do_but_the_supervisors_own"]),
     ("`ARGOCD_APP_TARBALL_REL_PATH`", &["TestOursShowsCommandsOtherThingsAsDocumented"]),
