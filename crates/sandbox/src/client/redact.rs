@@ -212,29 +212,52 @@ fn pieces(value: &[u8]) -> impl Iterator<Item = Box<[u8]>> {
 fn users(text: &[u8]) -> Vec<Range<usize>> {
     // Not `'`: it may be part of a password (RFC 3986).
     let endpoints = |byte: &u8| byte.is_ascii_whitespace() || br#"/?#"<>`\"#.contains(byte);
+    let mut word = Word::default();
     let user = |at: usize| {
         let start = at + SCHEME_END.len();
         let rest = text.get(start..)?;
         let authority = rest.get(..rest.iter().position(endpoints).unwrap_or(rest.len()))?;
-        let length = memchr::memrchr(b'@', authority).or_else(|| unencoded(authority, rest))?;
-        let user = rest.get(..length)?;
+        let end = match memchr::memrchr(b'@', authority) {
+            Some(length) => start + length,
+            None if is_unencoded(authority) => word.last_at_sign(text, start)?,
+            None => return None,
+        };
+        let user = text.get(start..end)?;
         // `ssh://git@host` has no secret; ssh authenticates with a key.
         let is_ssh = text.get(..at)?.ends_with(b"ssh") && memchr(b':', user).is_none();
-        (length > 0 && !is_ssh).then_some(start..start + length)
+        (!user.is_empty() && !is_ssh).then_some(start..end)
     };
     memmem::find_iter(text, SCHEME_END).filter_map(user).collect()
 }
 
-/// The length of user information with a password that should be encoded, because it has
-/// one of `/?#`: what seems to be a port is no number then.
-fn unencoded(authority: &[u8], rest: &[u8]) -> Option<usize> {
-    let port = authority.get(memchr::memrchr(b':', authority)? + 1..)?;
-    if authority.starts_with(b"[") || port.iter().all(u8::is_ascii_digit) {
-        return None;
+/// True if this may be the beginning of user information with a password that should be
+/// encoded, because it has one of `/?#`: the port is no number then.
+fn is_unencoded(authority: &[u8]) -> bool {
+    let port = memchr::memrchr(b':', authority).and_then(|colon| authority.get(colon + 1..));
+    let has_other = |port: &[u8]| !port.iter().all(u8::is_ascii_digit);
+    !authority.starts_with(b"[") && port.is_some_and(has_other)
+}
+
+/// The word that was searched last. Many URLs can be in one word, and it is searched once.
+#[derive(Debug, Default)]
+struct Word {
+    end: usize,
+    last_at_sign: Option<usize>,
+}
+
+impl Word {
+    /// Position of the last `@` between `start` and the end of its word. `start` only grows
+    /// from call to call.
+    fn last_at_sign(&mut self, text: &[u8], start: usize) -> Option<usize> {
+        if start >= self.end {
+            let ends = |byte: &u8| byte.is_ascii_whitespace() || br#""<>`\"#.contains(byte);
+            let rest = text.get(start..)?;
+            let word = rest.get(..rest.iter().position(ends).unwrap_or(rest.len()))?;
+            self.end = start + word.len();
+            self.last_at_sign = memchr::memrchr(b'@', word).map(|at| start + at);
+        }
+        self.last_at_sign.filter(|at| *at >= start)
     }
-    let ends_word = |byte: &u8| byte.is_ascii_whitespace() || br#""<>`\"#.contains(byte);
-    let word = rest.get(..rest.iter().position(ends_word).unwrap_or(rest.len()))?;
-    memchr::memrchr(b'@', word)
 }
 
 /// The positions of what Go took for a port, which is a part of such a password.

@@ -25,6 +25,8 @@ fn user_information_in_urls_is_masked() {
         ("https://u:p/q?@r@h", "https://***@h"),
         ("https://h:443/a@b", "https://h:443/a@b"),
         ("https://[::1]/a@b", "https://[::1]/a@b"),
+        ("a://b:c/d://e:f/g@h i://j:k/l@m", "a://***@h i://***@m"),
+        ("a://b:c/@d://e:f/ g://h:i/@j", "a://***@d://e:f/ g://***@j"),
         (
             "parse \"https://u:p#q@h/x\": invalid port \":p\" after host",
             "parse \"https://***@h/x\": invalid port \":***\" after host",
@@ -32,6 +34,14 @@ fn user_information_in_urls_is_masked() {
     ] {
         assert_eq!(none.text(text), shown);
     }
+}
+
+/// Each of a million URLs may reach up to the last `@`. If each were searched for on its own,
+/// this would take many minutes.
+#[test]
+fn a_word_with_many_urls_is_searched_once() {
+    let text = ["://a:b/".repeat(1 << 20).as_str(), "@host"].concat();
+    assert_eq!(redactor(&[]).text(&text), "://***@host");
 }
 
 #[test]
