@@ -139,15 +139,7 @@ impl Redactor {
 
     /// The bytes from this position on, with credentials masked that end behind it.
     fn bytes_from(&self, from: usize, text: &[u8]) -> Vec<u8> {
-        let mut shown = Vec::with_capacity(text.len() - from);
-        let mut at = from;
-        for Range { start, end } in self.spans(text).into_iter().filter(|span| span.end > from) {
-            shown.extend_from_slice(text.get(at..start).unwrap_or_default());
-            shown.extend_from_slice(MASK.as_bytes());
-            at = end;
-        }
-        shown.extend_from_slice(text.get(at..).unwrap_or_default());
-        shown
+        masked(text, &self.spans(text), from..text.len())
     }
 
     /// Returns the positions of credentials, in order and without overlap.
@@ -174,6 +166,20 @@ impl fmt::Debug for Redactor {
         let known = self.secrets.len();
         formatter.debug_struct("Redactor").field("secrets", &known).finish_non_exhaustive()
     }
+}
+
+/// A part of a text, with the credentials at these positions masked that reach into it.
+pub(super) fn masked(text: &[u8], spans: &[Range<usize>], part: Range<usize>) -> Vec<u8> {
+    let mut shown = Vec::with_capacity(part.len());
+    let mut at = part.start;
+    let is_in_part = |span: &&Range<usize>| span.start < part.end && part.start < span.end;
+    for Range { start, end } in spans.iter().filter(is_in_part) {
+        shown.extend_from_slice(text.get(at..*start).unwrap_or_default());
+        shown.extend_from_slice(MASK.as_bytes());
+        at = *end;
+    }
+    shown.extend_from_slice(text.get(at..part.end).unwrap_or_default());
+    shown
 }
 
 /// Orders positions and joins those that overlap.

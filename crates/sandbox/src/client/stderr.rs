@@ -1,12 +1,12 @@
 //! Standard error of a command: logged line by line, and kept in part for an
 //! error text. Credentials are masked first.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use tracing::info;
 
 use super::excerpt::{EACH, Excerpt};
-use crate::client::redact::{MAX_LENGTH, Redactor};
+use crate::client::redact::{MAX_LENGTH, Redactor, masked};
 
 /// Target of log lines that carry one line of a command's standard error in the
 /// field `stderr`.
@@ -32,8 +32,10 @@ const MAX_LATE: usize = EACH + MAX_LENGTH;
 #[derive(Debug)]
 pub(super) struct Stderr {
     redactor: Arc<Redactor>,
-    /// The last line, until it is complete.
+    /// The last line, until it is complete. Of a long line, only its end.
     pending: Vec<u8>,
+    /// Bytes of it that were shown. A credential is recognised by those before it.
+    shown: usize,
     excerpt: Box<Excerpt>,
     lines: LogLines,
     searched: usize,
@@ -46,6 +48,7 @@ impl Stderr {
         Self {
             redactor,
             pending: Vec::new(),
+            shown: 0,
             excerpt: Box::default(),
             lines: LogLines::default(),
             searched: 0,
@@ -64,7 +67,7 @@ impl Stderr {
             self.show(at + 1);
         }
         if self.pending.len() > MAX_PENDING {
-            self.show(self.cut());
+            self.show_part();
         }
     }
 
@@ -76,7 +79,7 @@ impl Stderr {
             self.show(self.pending.len());
         } else {
             // A credential may begin in the pending line, whose rest is not there.
-            let hidden = self.pending.len() + kept.len().saturating_sub(EACH);
+            let hidden = self.pending.len() - self.shown + kept.len().saturating_sub(EACH);
             self.excerpt.end(&self.redactor.end(&kept, EACH), dropped + hidden as u64);
             self.lines.stop();
         }
@@ -84,20 +87,29 @@ impl Stderr {
         *self.excerpt
     }
 
-    /// Returns a position at which a long line can be split without cutting a
-    /// credential, or the beginning of one, in two.
-    fn cut(&self) -> usize {
+    /// Shows whole lines, which end at this position.
+    fn show(&mut self, end: usize) {
+        self.push_masked(&self.redactor.spans(&self.pending), end);
+        self.pending.drain(..end);
+        self.shown = 0;
+    }
+
+    /// Shows the beginning of a long line, up to a position that cuts neither a credential nor
+    /// the beginning of one in two.
+    fn show_part(&mut self) {
         let latest = self.pending.len().saturating_sub(MAX_LENGTH);
         let spans = self.redactor.spans(&self.pending);
         let within = spans.iter().find(|span| span.start < latest && latest < span.end);
-        within.map_or(latest, |span| span.end)
+        let end = within.map_or(latest, |span| span.end);
+        self.push_masked(&spans, end);
+        self.shown = end.min(MAX_LENGTH);
+        self.pending.drain(..end - self.shown);
     }
 
-    fn show(&mut self, length: usize) {
-        let rest = self.pending.split_off(length.min(self.pending.len()));
-        let shown = self.redactor.bytes(&std::mem::replace(&mut self.pending, rest));
-        self.excerpt.push(&shown);
-        self.lines.push(&shown);
+    fn push_masked(&mut self, spans: &[Range<usize>], end: usize) {
+        let text = masked(&self.pending, spans, self.shown..end);
+        self.excerpt.push(&text);
+        self.lines.push(&text);
     }
 }
 
@@ -196,6 +208,24 @@ mod tests {
             let tail = "=".repeat(MAX_LENGTH - before);
             let text = said([&*head, "hunter22hunter22", &*tail]);
             assert_eq!(text, format!("{head}***{tail}"), "{before}");
+        }
+    }
+
+    #[test]
+    fn a_password_in_an_endless_line_is_masked_at_every_split() {
+        for text in ["https://user:hunter22hunter@host/", "invalid port \":hunter22hunter\" after"]
+        {
+            // The beginning of the excerpt ends at the first split.
+            for before in 0..40 {
+                let ends = ["-".repeat(MAX_PENDING - before), "=".repeat(80_000)];
+                let line = ends.join(text);
+                let pieces =
+                    line.as_bytes().chunks(4096).map(|piece| str::from_utf8(piece).unwrap());
+                let mut excerpt = Excerpt::default();
+                excerpt.push(&Redactor::default().bytes(line.as_bytes()));
+                // Not `assert_eq`, which would print 64 KiB.
+                assert!(said(pieces) == excerpt.to_string(), "{text}: {before}");
+            }
         }
     }
 
