@@ -9,7 +9,10 @@ use tar::{Builder, EntryType, Header};
 use thiserror::Error;
 
 use super::record::{Failed, Record};
-use crate::evidence::{CommandCopy, MAX_ARCHIVE};
+use crate::{
+    event::Text,
+    evidence::{CommandCopy, MAX_ARCHIVE},
+};
 
 /// Names of the entries.
 const RECORD: &str = "request.json";
@@ -105,6 +108,9 @@ pub(super) fn pack(failed: &Failed) -> io::Result<Vec<u8>> {
     if !redactor.is_complete() {
         LEFT_OUT.clone_into(&mut record.error);
         record.outputs_left_out = Some(LEFT_OUT.to_owned());
+    } else if failed.entry.error.as_ref().is_some_and(Text::may_be_cut) {
+        let text = redactor.before_cut(record.error.as_bytes());
+        record.error = String::from_utf8_lossy(&text).into_owned();
     }
     record.error = redactor.text(&record.error);
     append(&mut builder, RECORD, &serde_json::to_vec_pretty(&record)?)?;
@@ -139,12 +145,18 @@ mod tests {
 
     use super::*;
     use crate::{
+        event::MAX_TEXT,
         evidence::{Copies, Evidence},
         metrics::Phase,
+        recent::Entry,
     };
 
     /// The bundle of a request with this value in a variable, its error and its outputs.
     fn bundle(value: &str) -> Bundle {
+        with_error(value, &format!("said {value}"))
+    }
+
+    fn with_error(value: &str, error: &str) -> Bundle {
         let mut evidence = Evidence::new(&Copies::default());
         let variables = [Bytes::from(format!("ARGOCD_ENV_GREETING={value}"))];
         let directory = format!("apps/{value}");
@@ -156,9 +168,10 @@ mod tests {
         let entry = json!({
             "requestId": "x", "plugin": "p", "method": "generate", "outcome": "ok",
             "grpcCode": "OK", "beganAt": "", "tookMs": 1.0, "phases": [], "receivedBytes": 1,
-            "limitsUsed": {}, "error": said,
+            "limitsUsed": {},
         });
-        let entry = serde_json::from_value(entry).unwrap();
+        let entry: Entry = serde_json::from_value(entry).unwrap();
+        let entry = Entry { error: Some(error.into()), ..entry };
         Bundle::read(&*pack(&Failed { entry, evidence }).unwrap()).unwrap()
     }
 
@@ -168,6 +181,16 @@ mod tests {
         assert_eq!(bundle.record.error, "said ***");
         let names = ["1-generate.stdout", "1-generate.stderr"].map(str::to_owned);
         assert_eq!(bundle.outputs, names.map(|name| (name, b"said ***".to_vec())));
+    }
+
+    #[test]
+    fn the_part_of_a_value_at_the_end_of_a_long_error_is_masked() {
+        let value = "good-morning";
+        for length in 1..value.len() {
+            let error = format!("{}{value}", "x".repeat(MAX_TEXT - length));
+            let shown = with_error(value, &error).record.error;
+            assert!(shown.ends_with("xxx***"), "{length}: {}", &shown[MAX_TEXT - 20..]);
+        }
     }
 
     #[test]

@@ -11,6 +11,14 @@ use super::MAX_TEXT;
 #[serde(transparent)]
 pub struct Text(String);
 
+impl Text {
+    /// True if the end of the text may be missing. A cut text can be shorter than
+    /// [`MAX_TEXT`] by a part of a character.
+    pub(crate) fn may_be_cut(&self) -> bool {
+        self.0.len() > MAX_TEXT - char::MAX.len_utf8()
+    }
+}
+
 impl From<String> for Text {
     fn from(mut text: String) -> Self {
         text.truncate(text.floor_char_boundary(MAX_TEXT));
