@@ -18,7 +18,7 @@ use crate::{
     http_client::get,
     metrics::PluginState,
     state::{Check, Plugin, PluginQueue, Summary},
-    terminal::printable,
+    terminal::{printable, printable_json},
 };
 
 /// Time limit for the answer.
@@ -79,12 +79,17 @@ pub async fn status(config: &Status) -> Result<Condition, StatusError> {
         return Ok(Condition::Healthy);
     }
     let (summary, answer) = ask(address, "/plugins").await?;
-    let text = match config.output {
-        TextFormat::Json => String::from_utf8_lossy(&answer).into_owned(),
-        TextFormat::Text => printable(&table(&summary)).into_owned(),
-    };
-    Output::new("")?.write(text + "\n").await?;
+    Output::new("")?.write(shown(config.output, &summary, &answer)).await?;
     Ok(condition(&summary))
+}
+
+/// The state as text, or the page as it was received, without characters that control a
+/// terminal. Names of files can have them.
+fn shown(format: TextFormat, summary: &Summary, answer: &[u8]) -> String {
+    match format {
+        TextFormat::Json => printable_json(&String::from_utf8_lossy(answer)),
+        TextFormat::Text => printable(&table(summary)).into_owned() + "\n",
+    }
 }
 
 /// Asks for a page, and returns its content also as it was received.
@@ -246,6 +251,17 @@ mod tests {
                      PLUGIN   STATE  FILE       GENERATION  LOADED\n\
                      helm-v1  stale  helm.yaml  2           -\n    not YAML";
         assert_eq!(table(&summary(PluginState::Stale, &["not YAML"])), lines);
+    }
+
+    #[test]
+    fn no_name_of_a_file_controls_the_terminal() {
+        let mut summary = summary(PluginState::Serving, &[]);
+        summary.plugins[0].file = Some("a\u{9b}1m".to_owned());
+        let answer = serde_json::to_vec(&summary).unwrap();
+        let json = shown(TextFormat::Json, &summary, &answer);
+        assert!(json.contains(r#""a\u009b1m""#) && json.ends_with("}\n"), "{json}");
+        let text = shown(TextFormat::Text, &summary, &answer);
+        assert!(text.contains("a\u{fffd}1m"), "{text}");
     }
 
     #[test]
