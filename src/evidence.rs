@@ -14,7 +14,7 @@ use cmp_sandbox::{Bounds, Excerpt, Redactor};
 
 pub use self::{
     copies::{ArchiveCopy, Copied, Copies, NotCopied},
-    variables::{BUILD_ENVIRONMENT, Variable},
+    variables::{BUILD_ENVIRONMENT, Variable, is_shown},
 };
 use self::{shorten::shorten, variables::variables};
 use crate::metrics::Phase;

@@ -24,6 +24,9 @@ pub const BUILD_ENVIRONMENT: [&str; 11] = [
 /// Values that hold nothing: Argo CD sends `null` or `[]` for no parameters.
 const NOTHING: [&[u8]; 3] = [b"", b"null", b"[]"];
 
+/// Beginnings of names of variables that only plugins and their commands read.
+const PREFIXES: [&str; 2] = ["ARGOCD_", "PARAM_"];
+
 /// Most variables in a bundle, and most bytes of a name and of a value. Clusters with
 /// many kinds have 16 KiB of `KUBE_API_VERSIONS`.
 const MAX_VARIABLES: usize = 512;
@@ -39,6 +42,15 @@ pub struct Variable {
     pub value: Option<String>,
 }
 
+/// True if a supervisor writes this value of a variable into a bundle. Others in a bundle must
+/// not be set: it may come from anybody, and with `LD_PRELOAD` code of its author runs.
+#[must_use]
+pub fn is_shown(name: &str, value: &[u8]) -> bool {
+    let is_empty = || NOTHING.contains(&value);
+    BUILD_ENVIRONMENT.contains(&name)
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && is_empty()
+}
+
 /// The variables to show, and the values that nothing may show.
 pub(super) fn variables<'e>(
     entries: &'e [Bytes],
@@ -50,7 +62,7 @@ pub(super) fn variables<'e>(
         let (name, value) = entry.split_at(at);
         let value = value.get(1..).unwrap_or_default();
         let name = text(name, MAX_NAME);
-        let is_shown = BUILD_ENVIRONMENT.contains(&name.as_str()) || NOTHING.contains(&value);
+        let is_shown = is_shown(&name, value);
         if !is_shown {
             hidden.push(value);
         }
@@ -82,7 +94,9 @@ mod tests {
         assert_eq!(value("ARGOCD_APP_NAME=web").as_deref(), Some("web"));
         assert_eq!(value("KUBE_VERSION=1.34=x").as_deref(), Some("1.34=x"));
         assert_eq!(value("ARGOCD_APP_PARAMETERS=null").as_deref(), Some("null"));
+        assert_eq!(value("PARAM_NAME=").as_deref(), Some(""));
         for masked in [
+            "BASH_ENV=",
             "ARGOCD_APP_PARAMETERS=[1]",
             "ARGOCD_ENV_GREETING=hello",
             "PARAM_NAME=x",

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     bundle::{Bundle, NotBundle, Record},
     config::{self, Application},
-    evidence::BUILD_ENVIRONMENT,
+    evidence::{BUILD_ENVIRONMENT, is_shown},
     grpc::Parcel,
     metrics::Method,
 };
@@ -154,17 +154,27 @@ fn environment(record: &Record, options: &Application, report: &Report) -> Vec<(
         given.extend(variables_of(&parameters));
     }
     let is_given = |name: &str| given.iter().any(|(known, _)| known == name);
-    let (mut known, mut missing) = (Vec::new(), Vec::new());
+    let (mut known, mut missing, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
     for variable in record.environment.iter().filter(|variable| !is_given(&variable.name)) {
+        let name = variable.name.as_str();
         match &variable.value {
-            Some(value) => known.push((variable.name.clone(), value.clone())),
-            None => missing.push(variable.name.as_str()),
+            Some(value) if is_shown(name, value.as_bytes()) => {
+                known.push((name.to_owned(), value.clone()));
+            }
+            Some(_) => foreign.push(name),
+            None => missing.push(name),
         }
     }
     if !missing.is_empty() {
         let names = missing.join(", ");
         report.warn(&format!(
             "not set, because the bundle does not have their values: {names}: set them with --env and --param"
+        ));
+    }
+    if !foreign.is_empty() {
+        let names = foreign.join(", ");
+        report.warn(&format!(
+            "not set, because no supervisor writes their values into a bundle: {names}: find out who changed it"
         ));
     }
     known.extend(given);
@@ -198,12 +208,29 @@ mod tests {
         }
     }
 
+    fn variable(name: &str, value: &str) -> Variable {
+        Variable { name: name.to_owned(), value: Some(value.to_owned()) }
+    }
+
+    #[test]
+    fn a_bundle_sets_only_variables_that_have_no_effect_on_programs() {
+        let harmless = [
+            ("ARGOCD_APP_NAME", "web"),
+            ("ARGOCD_APP_PARAMETERS", "null"),
+            ("ARGOCD_ENV_EMPTY", ""),
+            ("KUBE_VERSION", "1.34"),
+        ];
+        let others = [("LD_PRELOAD", "./x.so"), ("PATH", "."), ("BASH_ENV", ""), ("PARAM_A", "x")];
+        let environment = harmless.iter().chain(&others);
+        let environment = environment.map(|(name, value)| variable(name, value)).collect();
+        let record = Record { environment, ..Record::default() };
+        let options = Application::alone(Path::new(".")).unwrap();
+        let set = super::environment(&record, &options, &Report::new());
+        assert_eq!(set, harmless.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
     #[test]
     fn references_in_a_given_variable_are_replaced_as_in_a_request_without_a_bundle() {
-        let variable = |name: &str, value: &str| Variable {
-            name: name.to_owned(),
-            value: Some(value.to_owned()),
-        };
         let record = Record {
             environment: vec![variable("ARGOCD_APP_NAME", "web"), variable("OTHER", "x")],
             ..Record::default()
