@@ -45,6 +45,11 @@ const SLAB: &str = "slab_reclaimable";
 const CACHE: [&str; 2] = ["file", "total_cache"];
 const SHMEM: [&str; 2] = ["shmem", "total_shmem"];
 
+/// Bytes on swap: a file of version 2, which are not in its usage, and the name in the table
+/// of version 1.
+const SWAP_FILE: &str = "memory.swap.current";
+const SWAP: [&str; 1] = ["total_swap"];
+
 /// Longest text of a number.
 const DIGITS: usize = 24;
 
@@ -74,10 +79,13 @@ impl ContainerMemory {
         fs::read_to_string(&self.table).map_or(0, |table| freeable(&table))
     }
 
-    /// Bytes without pages of files on disks.
+    /// Bytes on swap or in memory, without pages of files on disks.
     fn without_disks(&self) -> Option<u64> {
-        let pages = fs::read_to_string(&self.table).ok().and_then(|table| of_disks(&table));
-        Some(self.used()?.saturating_sub(pages.unwrap_or_default()))
+        let table = fs::read_to_string(&self.table).unwrap_or_default();
+        let pages = of_disks(&table).unwrap_or_default();
+        let file = fs::read_to_string(self.table.with_file_name(SWAP_FILE)).ok();
+        let swap = file.and_then(|text| text.trim().parse().ok()).or_else(|| amount(&table, &SWAP));
+        Some(self.used()?.saturating_sub(pages).saturating_add(swap.unwrap_or_default()))
     }
 }
 
@@ -181,7 +189,8 @@ impl Pressure {
         self.level
     }
 
-    /// Memory that the container uses, without pages of files on disks; `None` if nobody knows.
+    /// Memory that the container uses, on swap, too, without pages of files on disks; `None` if
+    /// nobody knows.
     pub(super) fn used(&self) -> Option<u64> {
         self.memory.as_ref().and_then(ContainerMemory::without_disks)
     }
@@ -297,6 +306,18 @@ mod tests {
         let (usage, table) = (File::open(&path).unwrap(), directory.path().join("none"));
         let pressure = Pressure::new(Some(ContainerMemory { usage, table }));
         (directory, path, pressure)
+    }
+
+    #[test]
+    fn memory_on_swap_is_used_in_both_versions() {
+        let (directory, _path, pressure) = container();
+        assert_eq!(pressure.used(), Some(100));
+        let write = |name, text| fs::write(directory.path().join(name), text).unwrap();
+        write("none", "cache 9\ntotal_cache 30\ntotal_shmem 10\nswap 1\ntotal_swap 5\n");
+        assert_eq!(pressure.used(), Some(100 - 20 + 5));
+        write("none", "file 30\nshmem 10\nswapcached 3\n");
+        write(SWAP_FILE, "7\n");
+        assert_eq!(pressure.used(), Some(100 - 20 + 7));
     }
 
     #[test]

@@ -151,8 +151,8 @@ impl Row {
     /// neither.
     fn add_memory(&mut self, status: &Fields) -> Option<()> {
         let bytes = |name| status.bytes(name).unwrap_or_default();
-        let own = status.bytes("RssAnon")?.saturating_add(bytes("HugetlbPages"));
-        self.own = self.own.saturating_add(own);
+        let own = [status.bytes("RssAnon")?, bytes("HugetlbPages"), bytes("VmSwap")];
+        self.own = own.into_iter().fold(self.own, u64::saturating_add);
         self.shared = self.shared.saturating_add(bytes("RssShmem"));
         self.tables = self.tables.saturating_add(bytes("VmPTE"));
         let descriptors = status.number("FDSize").unwrap_or_default();
@@ -225,6 +225,13 @@ mod tests {
         let row = rows[&own];
         assert!(row.processes > 0 && row.own > 0 && row.tables > 0 && row.ports > 0, "{row:?}");
         assert!(of_users(&[pid], &BTreeSet::from([own + 1]), &mut History::default()).is_empty());
+    }
+
+    #[test]
+    fn memory_on_swap_counts() {
+        let mut row = Row::default();
+        let text = "RssAnon:\t 1 kB\nHugetlbPages:\t 2 kB\nVmSwap:\t 4 kB\n";
+        assert_eq!((row.add_memory(&text.into()), row.own), (Some(()), 7 << 10));
     }
 
     #[test]

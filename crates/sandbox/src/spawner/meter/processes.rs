@@ -153,8 +153,9 @@ fn parse(fields: &Fields) -> Option<Status> {
     let memory = || {
         let threads = threads.saturating_mul(THREAD);
         let bytes = |name| fields.bytes(name).unwrap_or_default();
+        let own = [fields.bytes("RssAnon")?, bytes("HugetlbPages"), bytes("VmSwap")];
         Some(Memory {
-            own: fields.bytes("RssAnon")?.saturating_add(bytes("HugetlbPages")),
+            own: own.into_iter().fold(0, u64::saturating_add),
             shared: bytes("RssShmem"),
             tables: bytes("VmPTE").saturating_add(threads),
         })
@@ -213,9 +214,9 @@ impl Process {
 }
 
 fn parse_share(fields: &Fields) -> Option<(u64, u64)> {
-    let huge = fields.bytes("Private_Hugetlb").unwrap_or_default();
-    let own = fields.bytes("Pss_Anon")?.saturating_add(huge);
-    Some((own, fields.bytes("Pss_Shmem")?))
+    let bytes = |name| fields.bytes(name).unwrap_or_default();
+    let own = [fields.bytes("Pss_Anon")?, bytes("Private_Hugetlb"), bytes("SwapPss")];
+    Some((own.into_iter().fold(0, u64::saturating_add), fields.bytes("Pss_Shmem")?))
 }
 
 #[cfg(test)]
@@ -236,8 +237,8 @@ mod tests {
     fn a_status_is_read() {
         let text = "Name:\tx\nState:\tS (sleeping)\nPPid:\t7\nUid:\t5\t6\t6\t6\nVmRSS:\t 9 kB\n\
                     RssAnon:\t       2 kB\nRssFile:\t 9 kB\nRssShmem:\t       3 kB\n\
-                    VmPTE:\t 4 kB\nThreads:\t2\nSeccomp_filters:\t3\n";
-        let memory = Some(Memory { own: 2048, shared: 3072, tables: 4096 + 2 * THREAD });
+                    VmPTE:\t 4 kB\nVmSwap:\t 4 kB\nThreads:\t2\nSeccomp_filters:\t3\n";
+        let memory = Some(Memory { own: 6144, shared: 3072, tables: 4096 + 2 * THREAD });
         let found = Status { filters: 3, has_threads: true, memory, ..status(7, 5) };
         assert_eq!(parse(&text.into()), Some(found));
         let zombie = "Name:\tx\nState:\tZ (zombie)\nPPid:\t7\nUid:\t5\t5\t5\t5\n";
@@ -247,9 +248,9 @@ mod tests {
 
     #[test]
     fn a_share_is_read() {
-        let text =
-            "Rss:   9 kB\nPss:   8 kB\nPss_Anon:    2 kB\nPss_File:  1 kB\nPss_Shmem:  3 kB\n";
-        assert_eq!(parse_share(&text.into()), Some((2048, 3072)));
+        let text = "Rss:   9 kB\nPss:   8 kB\nPss_Anon:    2 kB\nPss_File:  1 kB\nPss_Shmem:  3 kB\n\
+                    Swap:  9 kB\nSwapPss:  4 kB\n";
+        assert_eq!(parse_share(&text.into()), Some((6144, 3072)));
         assert_eq!(parse_share(&"Rss: 9 kB\nPss: 8 kB\n".into()), None);
     }
 
