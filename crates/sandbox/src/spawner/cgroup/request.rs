@@ -27,6 +27,8 @@ pub(in crate::spawner) struct RequestCgroup {
     /// cgroup was the reason, as reported last.
     killed: u64,
     reached: u64,
+    /// Most bytes of cached files in a reading.
+    cached: u64,
 }
 
 impl RequestCgroup {
@@ -46,7 +48,7 @@ impl RequestCgroup {
         }
         let processes = limits.processes.map(|most| most.saturating_add(OWN_PROCESSES));
         directory.write("pids.max", &amount(processes))?;
-        Ok(Self { directory, name, killed: 0, reached: 0 })
+        Ok(Self { directory, name, killed: 0, reached: 0, cached: 0 })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -69,18 +71,20 @@ impl RequestCgroup {
     }
 
     /// The kernel's numbers; `None` if it does not tell them.
-    pub(in crate::spawner) fn usage(&self) -> Option<Counted> {
+    pub(in crate::spawner) fn usage(&mut self) -> Option<Counted> {
         let number = |file, key| self.directory.number(file, key);
         let memory = number("memory.current", None)?;
         let [cached, shared, objects] =
             self.directory.numbers("memory.stat", ["file", "shmem", "slab"]);
         // Cached files of disks are given back when memory is needed.
         let files = cached.saturating_sub(shared);
+        // Nobody knows how many there were at the peak. They may be gone by now.
+        self.cached = self.cached.max(files);
         // Absent before Linux 5.19.
         let peak = number("memory.peak", None).unwrap_or(memory);
         Some(Counted {
             memory: memory.saturating_sub(files),
-            peak: peak.saturating_sub(files),
+            peak: peak.saturating_sub(self.cached),
             objects,
             processes: number("pids.current", None)?,
             cpu: Duration::from_micros(number("cpu.stat", Some("usage_usec"))?),
@@ -122,10 +126,14 @@ mod tests {
             fs::write(place.path().join(file), text).unwrap();
         }
         let directory = Directory::at(place.path()).unwrap();
-        let cgroup = RequestCgroup { directory, name: String::new(), killed: 0, reached: 0 };
+        let mut cgroup =
+            RequestCgroup { directory, name: String::new(), killed: 0, reached: 0, cached: 0 };
         let cpu = Duration::from_micros(2500);
         let expected = Counted { memory: 750, peak: 1250, objects: 80, processes: 3, cpu };
         assert_eq!(cgroup.usage(), Some(expected));
+        fs::write(place.path().join("memory.stat"), "file 150\nshmem 150\nslab 80\n").unwrap();
+        let later = Counted { memory: 1000, ..expected };
+        assert_eq!(cgroup.usage(), Some(later), "the peak may have had the files");
         fs::remove_file(place.path().join("memory.current")).unwrap();
         assert_eq!(cgroup.usage(), None, "without the controller");
     }

@@ -72,7 +72,7 @@ impl Leases {
             };
             // Reading costs the kernel time, and without CPU time nothing changes.
             let has_news = progress.has_changed || !progress.cpu.is_zero();
-            let counted = cgroup.as_ref().filter(|_| has_news).and_then(RequestCgroup::usage);
+            let counted = cgroup.as_mut().filter(|_| has_news).and_then(RequestCgroup::usage);
             let progress =
                 counted.map_or(progress, |counted| tally.counted(counted, has_files, progress));
             tally.volume_grew(growth);
