@@ -253,9 +253,46 @@ fn the_dashboard_shows_the_process_of_the_supervisor_alone() {
         })
         .collect();
     assert_eq!(tests.len(), 2, "{tests:?}");
-    let test = serde_json::json!({"input_series": series_of_a_pod(), "promql_expr_test": tests});
+    evaluates(series_of_a_pod(), tests);
+}
+
+/// Asserts results of expressions over series with a sample each minute.
+#[track_caller]
+fn evaluates(series: Vec<Value>, tests: Vec<Value>) {
+    let test = serde_json::json!({
+        "interval": "1m", "input_series": series, "promql_expr_test": tests,
+    });
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("test.json");
     fs::write(&path, serde_json::json!({"tests": [test]}).to_string()).unwrap();
     accepts(&["test", "rules", path.to_str().unwrap()], "");
+}
+
+/// Asserts the number that a panel of the dashboard shows after ten minutes.
+#[track_caller]
+fn shows(title: &str, series: &[(&str, &str)], value: f64) {
+    let dashboard: Value = serde_json::from_str(&text("deploy/grafana/dashboard.json")).unwrap();
+    let mut panels = dashboard["panels"].as_array().unwrap().iter();
+    let panel = panels.find(|panel| panel["title"] == title).unwrap();
+    let mut expression = panel["targets"][0]["expr"].as_str().unwrap().to_owned();
+    for (variable, value) in [("$namespace", ".*"), ("$plugin", ".*"), ("$__rate_interval", "5m")] {
+        expression = expression.replace(variable, value);
+    }
+    let series = series
+        .iter()
+        .map(|(series, values)| serde_json::json!({"series": series, "values": values}));
+    let samples = serde_json::json!([{"labels": "{}", "value": value}]);
+    let test = serde_json::json!({"expr": expression, "eval_time": "10m", "exp_samples": samples});
+    evaluates(series.collect(), vec![test]);
+}
+
+#[test]
+fn timeouts_of_one_method_are_no_smaller_because_of_others() {
+    let series = [
+        (r#"argocd_cmp_timeouts_total{plugin="p", method="generate"}"#, "0+1x10"),
+        (r#"argocd_cmp_timeouts_total{plugin="p", method="match"}"#, "0x10"),
+        (r#"argocd_cmp_requests_total{plugin="p", method="generate"}"#, "0+8x10"),
+        (r#"argocd_cmp_requests_total{plugin="p", method="match"}"#, "0+200x10"),
+    ];
+    shows("Timeouts", &series, 0.125);
 }
