@@ -296,3 +296,12 @@ fn timeouts_of_one_method_are_no_smaller_because_of_others() {
     ];
     shows("Timeouts", &series, 0.125);
 }
+
+#[test]
+fn the_last_good_reload_is_that_of_the_replica_that_is_behind() {
+    let series = [
+        (r#"argocd_cmp_config_last_reload_success_timestamp_seconds{pod="behind"}"#, "100x10"),
+        (r#"argocd_cmp_config_last_reload_success_timestamp_seconds{pod="other"}"#, "500x10"),
+    ];
+    shows("Last good reload", &series, 500.0);
+}
