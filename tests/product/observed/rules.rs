@@ -305,3 +305,15 @@ fn the_last_good_reload_is_that_of_the_replica_that_is_behind() {
     ];
     shows("Last good reload", &series, 500.0);
 }
+
+#[test]
+fn sets_of_definitions_are_compared_within_each_namespace() {
+    let pod = |namespace: &str, pod: u8| {
+        format!(r#"argocd_cmp_config_hash{{namespace="{namespace}", pod="{pod}"}}"#)
+    };
+    let [a0, a1, b0, b1] = [pod("a", 0), pod("a", 1), pod("b", 0), pod("b", 1)];
+    for (last, sets) in [("22x10", 1.0), ("33x10", 2.0)] {
+        let series = [(&*a0, "11x10"), (&*a1, "11x10"), (&*b0, "22x10"), (&*b1, last)];
+        shows("Distinct sets of definitions", &series, sets);
+    }
+}
