@@ -6,7 +6,7 @@ mod repository;
 mod shop;
 mod vault;
 
-use std::{collections::BTreeSet, fs, path::Path, process::Command};
+use std::{collections::BTreeSet, fs, os::unix::fs::symlink, path::Path, process::Command};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -188,6 +188,19 @@ fn every_manifest_is_printed_whatever_its_name_ends_with() {
             assert!(manifests.contains(&secret(name)), "{}: {name}: {manifests:?}", example.name);
         }
     }
+}
+
+#[test]
+fn manifests_behind_links_to_directories_are_printed_once() {
+    let shop = only("concat");
+    let concat = &shop.examples[0];
+    let _server = shop.serve("none");
+    let without_links = shop.ask(concat, &[]).manifests();
+    let application = shop.application(concat);
+    for (target, link) in [(".", "loop"), ("..", "base/loop"), ("base", "same.yaml")] {
+        symlink(target, application.join(link)).unwrap();
+    }
+    assert_eq!(shop.ask(concat, &[]).manifests(), without_links);
 }
 
 #[test]
