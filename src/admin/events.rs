@@ -210,6 +210,7 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
+    use crate::metrics::Method;
 
     #[test]
     fn the_text_of_plugins_is_made_again_only_after_a_change() {
@@ -224,7 +225,7 @@ mod tests {
         let changed = read(&first);
         assert!(!is_same(&first, &changed) && is_same(&changed, &read(&changed)));
         assert!(changed.summary.contains("startup"), "{}", changed.summary);
-        let waiting = plugin.waits();
+        let waiting = plugin.waits(Method::Generate);
         let queued = read(&changed);
         assert!(!is_same(&changed, &queued) && !is_same(&queued, &read(&queued)));
         drop(waiting);

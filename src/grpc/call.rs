@@ -105,7 +105,7 @@ impl Call {
         metrics.begun(method);
         let evidence = recorders.keeper.evidence().filter(|_| method != Method::Check);
         let id = request_id::next();
-        let mut progress = Progress::new(metrics.clone(), evidence);
+        let mut progress = Progress::new(metrics.clone(), method, evidence);
         progress.trace =
             recorders.tracer.begin(method, request.metadata(), (plugin.name.as_str(), &id));
         if method != Method::Check {

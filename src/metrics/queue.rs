@@ -9,7 +9,7 @@ use std::{
 use metrics::Gauge;
 
 use super::{
-    Dimension, Family, Kind, Metrics, PluginMetrics, family, family::SECONDS, page::block,
+    Dimension, Family, Kind, Method, Metrics, PluginMetrics, family, family::SECONDS, page::block,
 };
 
 pub(super) static WAITING: Family = family(
@@ -19,7 +19,7 @@ pub(super) static WAITING: Family = family(
 );
 pub(super) static WAITED: Family = family(
     ("argocd_cmp_request_queue_duration_seconds", SECONDS),
-    &[Dimension::Plugin],
+    &[Dimension::Plugin, Dimension::Method],
     "Time for which requests waited; its sum and count rise when a wait ends.",
 );
 
@@ -47,6 +47,7 @@ pub struct Queue {
 #[derive(Debug)]
 pub struct Waiting {
     metrics: PluginMetrics,
+    method: Method,
     number: u64,
     since: Instant,
 }
@@ -106,11 +107,11 @@ impl Metrics {
 impl PluginMetrics {
     /// Counts a request that begins to wait.
     #[must_use]
-    pub fn waits(&self) -> Waiting {
+    pub fn waits(&self, method: Method) -> Waiting {
         let (metrics, since) = (self.clone(), Instant::now());
         let number = metrics.metrics.queues.enter(&metrics.plugin, since);
         metrics.waiting().increment(1.0);
-        Waiting { metrics, number, since }
+        Waiting { metrics, method, number, since }
     }
 
     fn waiting(&self) -> Gauge {
@@ -123,7 +124,7 @@ impl Drop for Waiting {
         let PluginMetrics { metrics, plugin } = &self.metrics;
         metrics.queues.leave(plugin, self.number);
         self.metrics.waiting().decrement(1.0);
-        metrics.histogram(&WAITED, &[self.metrics.label()]).record(self.since.elapsed());
+        metrics.histogram(&WAITED, &self.metrics.of(self.method)).record(self.since.elapsed());
     }
 }
 
@@ -137,8 +138,8 @@ mod tests {
         let (one, other) = (metrics.plugin("one"), metrics.plugin("other"));
         let has = |line: &str| metrics.render().lines().any(|shown| shown == line);
         assert!(has(r#"argocd_cmp_requests_waiting{plugin="one"} 0"#));
-        let (first, second) = (one.waits(), one.waits());
-        let _third = other.waits();
+        let (first, second) = (one.waits(Method::Generate), one.waits(Method::Match));
+        let _third = other.waits(Method::Generate);
         assert!(has(r#"argocd_cmp_requests_waiting{plugin="one"} 2"#));
         assert_eq!(metrics.queue("one").map(|queue| queue.waiting), Some(2));
         let first_since = first.since;
@@ -151,6 +152,9 @@ mod tests {
         assert_eq!(metrics.queue("one"), None);
         assert!(has(r#"argocd_cmp_requests_waiting{plugin="one"} 0"#));
         assert!(has(r#"argocd_cmp_requests_waiting{plugin="other"} 1"#));
-        assert!(has(r#"argocd_cmp_request_queue_duration_seconds_count{plugin="one"} 2"#));
+        for method in ["generate", "match"] {
+            let count = "argocd_cmp_request_queue_duration_seconds_count";
+            assert!(has(&format!(r#"{count}{{plugin="one",method="{method}"}} 1"#)), "{method}");
+        }
     }
 }

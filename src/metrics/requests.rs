@@ -217,10 +217,10 @@ impl PluginMetrics {
         for counter in [&EMPTY, &ENCRYPTED, &NOT_STARTED] {
             self.metrics.counter(counter, &plugin).absolute(0);
         }
-        for family in [&WAITED, &UNPACKED, &FILES, &MANIFESTS, &RESPONSE_BYTES, &PEAK_MEMORY] {
+        for family in [&UNPACKED, &FILES, &MANIFESTS, &RESPONSE_BYTES, &PEAK_MEMORY] {
             drop(self.metrics.histogram(family, &plugin));
         }
-        for family in [&DURATION, &DEADLINE_USED, &RECEIVED] {
+        for family in [&WAITED, &DURATION, &DEADLINE_USED, &RECEIVED] {
             drop(self.metrics.histogram(family, &self.of(Method::Generate)));
         }
         for phase in [Phase::Open, Phase::Queue, Phase::Receive, Phase::Generate] {
@@ -307,7 +307,7 @@ mod tests {
             r#"argocd_cmp_stream_errors_total{plugin="helm-v1",reason="checksum"} 0"#,
             r#"argocd_cmp_command_cpu_seconds_total{plugin="helm-v1",mode="user"} 0"#,
             r#"argocd_cmp_request_duration_seconds_count{plugin="helm-v1",method="generate"} 0"#,
-            r#"argocd_cmp_request_queue_duration_seconds_count{plugin="helm-v1"} 0"#,
+            r#"argocd_cmp_request_queue_duration_seconds_count{plugin="helm-v1",method="generate"} 0"#,
             r#"grpc_server_handled_total{plugin="helm-v1",grpc_type="client_stream",grpc_service="plugin.ConfigManagementPluginService",grpc_method="GenerateManifest",grpc_code="OK"} 0"#,
         ] {
             has(&page, line);

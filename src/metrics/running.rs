@@ -75,7 +75,7 @@ mod tests {
         plugins[1].runs(Method::Match);
         plugins[1].runs(Method::Match);
         plugins[1].has_run(Method::Match);
-        let waiting = plugins[2].waits();
+        let waiting = plugins[2].waits(Method::Generate);
         let page = metrics.render_current();
         assert_eq!(page.lines().count(), before + 2, "{page}");
         for line in [

@@ -15,7 +15,7 @@ use super::{
 pub use crate::metrics::Phase;
 use crate::{
     evidence::Evidence,
-    metrics::{PluginMetrics, RequestLimit, Waiting},
+    metrics::{Method, PluginMetrics, RequestLimit, Waiting},
     plugin::{CommandLine, PluginDefinition},
     traces::Trace,
 };
@@ -84,7 +84,7 @@ pub struct Progress {
     limits_used: Vec<(RequestLimit, f64)>,
     phases: Vec<(Phase, Duration)>,
     current: Option<(Phase, Instant)>,
-    metrics: Option<PluginMetrics>,
+    metrics: Option<(PluginMetrics, Method)>,
     /// Set while the request waits for its turn.
     waiting: Option<Waiting>,
 }
@@ -93,8 +93,8 @@ impl Progress {
     /// The progress of a new request, which counts among those that wait while it
     /// does.
     #[must_use]
-    pub fn new(metrics: PluginMetrics, evidence: Option<Evidence>) -> Self {
-        Self { metrics: Some(metrics), evidence, ..Self::default() }
+    pub fn new(metrics: PluginMetrics, method: Method, evidence: Option<Evidence>) -> Self {
+        Self { metrics: Some((metrics, method)), evidence, ..Self::default() }
     }
 
     /// Begins a phase and ends the previous one, unless they are the same.
@@ -109,7 +109,7 @@ impl Progress {
             trace.enter(phase);
         }
         let metrics = self.metrics.as_ref().filter(|_| phase == Phase::Queue);
-        self.waiting = metrics.map(PluginMetrics::waits);
+        self.waiting = metrics.map(|(metrics, method)| metrics.waits(*method));
     }
 
     /// The variables of a request's command, with its trace if there is one.
@@ -121,7 +121,7 @@ impl Progress {
 
     /// Counts manifests that are still encrypted.
     pub(super) fn leaves_encrypted(&self, found: Option<&Encrypted>) {
-        if let (Some(metrics), Some(found)) = (&self.metrics, found) {
+        if let (Some((metrics, _)), Some(found)) = (&self.metrics, found) {
             metrics.encrypted(found.count() as u64);
         }
     }

@@ -34,7 +34,8 @@ fn waiting_requests_are_counted_for_each_plugin() {
     first.vanish();
     waiting.into_iter().for_each(Call::vanish);
     pod.until("an empty queue", |pod| pod.metric(metric) == Some(0.0));
-    let ended = "argocd_cmp_request_queue_duration_seconds_count{plugin=\"slow\"}";
+    let ended =
+        "argocd_cmp_request_queue_duration_seconds_count{plugin=\"slow\",method=\"generate\"}";
     pod.until("four ended waits", |pod| pod.metric(ended) == Some(4.0));
     let (_, page) = pod.network().ask("GET", "/plugins", PATIENCE).unwrap();
     assert!(!page.contains("\"waiting\":"), "{page}");
