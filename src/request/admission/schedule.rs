@@ -6,6 +6,7 @@
 //! For the first one of a plugin, it is enough that it fits beside what the others
 //! really use, of which one plugin counts for half of the budget at most.
 
+mod budget;
 #[cfg(test)]
 mod tests;
 
@@ -232,23 +233,6 @@ impl<W> Schedule<W> {
         self.obstacle(class, plugin).unwrap_or_else(|| self.capacity.no_place(class))
     }
 
-    /// The part of a class's budget that does not suffice for `wanted` and `reserved` places.
-    fn shortage(&self, class: Class, wanted: Charge, reserved: usize) -> Option<Obstacle> {
-        let (ClassQueue { running, charged, .. }, budget) = (self.queue(class), self.room(class));
-        let (running, kept) = (*running, Self::floor(class).times(reserved as u64));
-        let (needed, origins) = (charged.plus(wanted).plus(kept), &self.capacity.origins);
-        if needed.memory > budget.memory {
-            let (charged, kept, budget) = (charged.memory, kept.memory, budget.memory);
-            let origin = origins.memory.clone();
-            return Some(Obstacle::Memory { running, charged, kept, budget, origin });
-        }
-        let (charged, kept, budget) = (charged.processes, kept.processes, budget.processes);
-        (needed.processes > budget).then(|| {
-            let origin = origins.processes.clone();
-            Obstacle::Processes { running, charged, kept, budget, origin }
-        })
-    }
-
     /// Bytes that must still be read from the waiting clients of a class.
     pub(super) fn unread(&self, class: Class) -> u64 {
         self.queue(class).unread
@@ -319,32 +303,6 @@ impl<W> Schedule<W> {
         let idle = self.members.keys().filter(|name| *name != plugin && has_none(name));
         let most = RESERVED_PLACES.min(self.capacity.places(class) / 2);
         idle.take(most).count()
-    }
-
-    /// Returns true if a request fits beside what all others use now, however much was measured
-    /// of a single plugin: if all then use too much, the largest request is ended.
-    fn fits_now(&self, class: Class, plugin: &PluginName) -> bool {
-        let (total, mut needed) = (self.capacity.total, self.expected(class, plugin));
-        let mut measured = BTreeMap::<_, Charge>::new();
-        for other in self.running.values() {
-            let is_measured = other.peak != Charge::NONE;
-            let own = is_measured.then(|| measured.entry(&other.plugin).or_default());
-            *own.unwrap_or(&mut needed) += other.usage;
-        }
-        let most = measured.values().map(|own| own.min(total.part(2)));
-        let needed = most.fold(needed, Charge::plus);
-        needed.memory <= total.memory && needed.processes <= total.processes
-    }
-
-    /// The part of the budget for one class. Generate leaves discovery its reserve;
-    /// discovery can also use what generate does not.
-    fn room(&self, class: Class) -> Charge {
-        let (total, reserve) = (self.capacity.total, self.capacity.discovery_reserve());
-        match class {
-            Class::Generate => total.minus(self.queue(Class::Discover).charged.max(reserve)),
-            Class::Discover => total.minus(self.queue(Class::Generate).charged).max(reserve),
-            Class::Names => Charge::ANY,
-        }
     }
 
     /// The charge of a plugin's request until it is measured.
