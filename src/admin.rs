@@ -38,7 +38,9 @@ use crate::{
     loader::Prompt,
     log::LogControl,
     metrics::{Metrics, Reload},
+    plugin::PluginName,
     recent::Recent,
+    request::admission::Admission,
     state::{Check, State, Summary, print},
 };
 
@@ -89,6 +91,8 @@ pub(crate) struct Sources {
     pub metrics: Metrics,
     /// The state of plugins.
     pub states: Receiver<State>,
+    /// Knows why requests wait.
+    pub admission: Admission,
     /// The last requests.
     pub recent: Recent,
     /// Reloads the definitions.
@@ -97,6 +101,17 @@ pub(crate) struct Sources {
     pub log: LogControl,
     /// Makes pages of metrics.
     pub scrapes: Scrapes,
+}
+
+impl Sources {
+    /// A state with the requests that wait now.
+    fn summary(&self, state: &State) -> Summary {
+        let obstacle = |plugin: &str| {
+            let plugin = PluginName::new(plugin, "").ok()?;
+            Some(self.admission.waits_for(&plugin)?.to_string())
+        };
+        Summary::from(state).with_queues(&self.metrics, obstacle)
+    }
 }
 
 impl Admin {
@@ -178,7 +193,7 @@ impl Admin {
             }
             Page::Alive(detail) => probed("livez", &states.borrow().liveness(), detail),
             Page::Ready(detail) => probed("readyz", &states.borrow().readiness(), detail),
-            Page::Plugins => Answer::json(StatusCode::OK, &self.summary(&states.borrow())),
+            Page::Plugins => Answer::json(StatusCode::OK, &self.sources.summary(&states.borrow())),
             Page::Requests => Answer::json(StatusCode::OK, &recent.listing()),
             Page::Events => self.events(),
             Page::LogLevel | Page::SetLogLevel => Answer::text(StatusCode::OK, log.filter()),
@@ -194,10 +209,6 @@ impl Admin {
             },
             Answer::events,
         )
-    }
-
-    fn summary(&self, state: &State) -> Summary {
-        Summary::from(state).with_queues(&self.sources.metrics)
     }
 
     /// Sets the filter of the log to the text of a body.
@@ -220,7 +231,7 @@ impl Admin {
             return Answer::text(StatusCode::TOO_MANY_REQUESTS, refusal);
         };
         match timeout(RELOAD_TIMEOUT, self.clone().reload()).await {
-            Ok(Some(state)) => Answer::json(status(&state), &self.summary(&state)),
+            Ok(Some(state)) => Answer::json(status(&state), &self.sources.summary(&state)),
             Ok(None) => stopping(),
             Err(_slow) => Answer::text(
                 StatusCode::GATEWAY_TIMEOUT,

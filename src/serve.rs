@@ -291,13 +291,14 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     let health = health::follow(link.health(), abilities.leases, state.clone(), metrics.clone());
     parts.run("health", health);
     parts.run("loader", following);
-    parts.run("admission", pipeline.admission.follow(link.consumption()));
+    parts.run("admission", pipeline.admission.clone().follow(link.consumption()));
     let scrapes = Scrapes::start(metrics.clone())?;
-    let (states, recent) = (state.subscribe(), recorders.recent);
-    listeners.serve(
-        &Sources { metrics: metrics.clone(), states, recent, prompt: prompt.clone(), log, scrapes },
-        &parts,
-    );
+    let sources = {
+        let (metrics, states, prompt) = (metrics.clone(), state.subscribe(), prompt.clone());
+        let (admission, recent) = (pipeline.admission, recorders.recent);
+        Sources { metrics, states, admission, recent, prompt, log, scrapes }
+    };
+    listeners.serve(&sources, &parts);
     parts.run("container", resources.follow(handles.clone(), room, stop.clone()));
     parts.run("housekeeping", housekeeping.run());
     parts.run("upkeep", upkeep(config, abilities, pipeline.volume, handles).run());

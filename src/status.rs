@@ -203,9 +203,12 @@ fn rows(plugins: &[Plugin], text: &mut String) {
     text.push_str(&line(&head));
     for (cells, plugin) in &rows {
         text.push_str(&line(cells));
-        if let Some(PluginQueue { waiting, longest_seconds }) = plugin.queue {
-            let _ =
-                writeln!(text, "    requests waiting: {waiting}, for up to {longest_seconds} s");
+        if let Some(PluginQueue { waiting, longest_seconds, obstacle }) = &plugin.queue {
+            let _ = write!(text, "    requests waiting: {waiting}, for up to {longest_seconds} s");
+            let _ = match obstacle {
+                Some(obstacle) => writeln!(text, ": {obstacle}"),
+                None => writeln!(text),
+            };
         }
         for problem in &plugin.problems {
             let _ = writeln!(text, "    {problem}");
@@ -267,9 +270,14 @@ mod tests {
     #[test]
     fn waiting_requests_are_shown_below_their_plugin() {
         let mut summary = summary(PluginState::Serving, &[]);
-        summary.plugins[0].queue = Some(PluginQueue { waiting: 3, longest_seconds: 12 });
-        let text = table(&summary);
-        assert!(text.ends_with("\n    requests waiting: 3, for up to 12 s"), "{text}");
+        for (obstacle, shown) in [(None, ""), (Some("the limit is 1"), ": the limit is 1")] {
+            let obstacle = obstacle.map(str::to_owned);
+            let queue = PluginQueue { waiting: 3, longest_seconds: 12, obstacle };
+            summary.plugins[0].queue = Some(queue);
+            let text = table(&summary);
+            let line = format!("\n    requests waiting: 3, for up to 12 s{shown}");
+            assert!(text.ends_with(&line), "{text}");
+        }
     }
 
     #[test]

@@ -22,10 +22,7 @@ use tokio::{
 use tokio_util::sync::ReusableBoxFuture;
 
 use super::Sources;
-use crate::{
-    metrics::Metrics,
-    state::{State, Summary},
-};
+use crate::state::State;
 
 /// Listeners at a time. The page asks again and again if there is no place.
 pub(super) const MAX_LISTENERS: usize = 16;
@@ -124,22 +121,21 @@ impl Facts {
         let metrics = sources.scrapes.shown().await.unwrap_or_default();
         let metrics = String::from_utf8_lossy(&metrics).into();
         let last = last.map(|last| last.known);
-        Self { read_at, known: Known::read(&sources.states, &sources.metrics, last), metrics }
+        Self { read_at, known: Known::read(sources, last), metrics }
     }
 }
 
 impl Known {
-    fn read(states: &Receiver<State>, metrics: &Metrics, last: Option<Self>) -> Self {
-        let has_queue = metrics.has_queue();
+    fn read(sources: &Sources, last: Option<Self>) -> Self {
+        let has_queue = sources.metrics.has_queue();
         let is_same = |last: &Self| {
             !has_queue && !last.has_queue && last.states.has_changed().is_ok_and(|changed| !changed)
         };
         if let Some(last) = last.filter(is_same) {
             return last;
         }
-        let mut states = states.clone();
-        let summary = Summary::from(&*states.borrow_and_update());
-        let mut summary = summary.with_queues(metrics);
+        let mut states = sources.states.clone();
+        let mut summary = sources.summary(&states.borrow_and_update());
         let plugins = json(&mem::take(&mut summary.plugins)).into();
         Self { summary: json(&summary).into(), plugins, states, has_queue }
     }
@@ -210,16 +206,16 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::metrics::Method;
+    use crate::{admin::tests::sources, metrics::Method};
 
     #[test]
     fn the_text_of_plugins_is_made_again_only_after_a_change() {
         let (sender, states) = watch::channel(State::default());
-        let metrics = Metrics::new();
-        let plugin = metrics.plugin("p");
-        let read = |last: &Known| Known::read(&states, &metrics, Some(last.clone()));
+        let (sources, _waiting) = sources(states);
+        let plugin = sources.metrics.plugin("p");
+        let read = |last: &Known| Known::read(&sources, Some(last.clone()));
         let is_same = |a: &Known, b: &Known| Arc::ptr_eq(&a.plugins, &b.plugins);
-        let first = Known::read(&states, &metrics, None);
+        let first = Known::read(&sources, None);
         assert!(is_same(&first, &read(&first)));
         sender.send_modify(|state| state.started = true);
         let changed = read(&first);

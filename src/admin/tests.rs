@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::{scrapes::Waiting, *};
-use crate::recent::Details;
+use crate::{budget::Budget, recent::Details};
 
 /// More connections than the server keeps.
 const MANY: usize = 70;
@@ -20,17 +20,24 @@ const MANY: usize = 70;
 /// Times that a request comes before many connections.
 const ROUNDS: usize = 60;
 
-/// A server whose pages of metrics the receiver makes.
-async fn server() -> (SocketAddr, mpsc::Receiver<Waiting>) {
+/// Sources whose pages of metrics the receiver makes.
+pub(super) fn sources(states: Receiver<State>) -> (Sources, mpsc::Receiver<Waiting>) {
     let (scrapes, waiting) = Scrapes::held();
     let sources = Sources {
         metrics: Metrics::new(),
-        states: watch::channel(State::default()).1,
+        states,
+        admission: Admission::new(watch::channel(Budget::default()).1),
         recent: Recent::new(Details::Hidden),
         prompt: Prompt::unheard(),
         log: LogControl::off(),
         scrapes,
     };
+    (sources, waiting)
+}
+
+/// A server whose pages of metrics the receiver makes.
+async fn server() -> (SocketAddr, mpsc::Receiver<Waiting>) {
+    let (sources, waiting) = sources(watch::channel(State::default()).1);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let admin = Admin::new(sources, Audience::Everybody, Askers::new(None));

@@ -12,6 +12,11 @@ pub(super) static BUDGET_USED: Family = family(
     &[Dimension::Shared],
     "Part of argocd_cmp_budget in use, as measured last.",
 );
+pub(super) static BUDGET_SHORT: Family = family(
+    ("argocd_cmp_budget_short", Kind::Gauge),
+    &[Dimension::Shared],
+    "1 while requests wait for memory, processes or places (requests) of argocd_cmp_budget.",
+);
 pub(super) static LIMIT: Family = family(
     ("argocd_cmp_container_limit", Kind::Gauge),
     &[Dimension::Contained],
@@ -49,6 +54,14 @@ impl Metrics {
         self.amount(&BUDGET_USED, &[Dimension::Shared.is(resource.as_str())], amount);
     }
 
+    /// Sets the resources for which requests wait.
+    pub fn budget_short(&self, short: &[Shared]) {
+        for resource in [Shared::Memory, Shared::Processes, Shared::Requests] {
+            let labels = [Dimension::Shared.is(resource.as_str())];
+            self.flag(&BUDGET_SHORT, &labels, short.contains(&resource));
+        }
+    }
+
     /// Sets a limit of the container.
     pub fn container_limit(&self, resource: Contained, amount: u64) {
         self.amount(&LIMIT, &[Dimension::Contained.is(resource.as_str())], amount);
@@ -77,5 +90,6 @@ impl Metrics {
         for resource in Shared::ALL {
             self.budget_used(*resource, 0);
         }
+        self.budget_short(&[]);
     }
 }

@@ -5,7 +5,7 @@ use super::{
 };
 
 /// All families, in the order of the docs.
-pub static FAMILIES: [&Family; 68] = [
+pub static FAMILIES: [&Family; 69] = [
     &process::BUILD_INFO,
     &reload::READY,
     &reload::PLUGINS,
@@ -42,6 +42,7 @@ pub static FAMILIES: [&Family; 68] = [
     &grpc::REFUSED,
     &shares::BUDGET,
     &shares::BUDGET_USED,
+    &shares::BUDGET_SHORT,
     &shares::LIMIT,
     &shares::USED,
     &shares::PERIODS,

@@ -26,7 +26,6 @@ use self::{
     charge::Charge,
     schedule::{Schedule, Ticket},
     waited::Waited,
-    waiters::WaiterCounter,
 };
 pub use self::{
     lane::{NewestDefinition, OwnPlace},
@@ -34,7 +33,7 @@ pub use self::{
     refusal::{NoPermit, Obstacle},
 };
 use super::deadline::{Deadline, DeadlinePassed};
-use crate::{budget::Budget, plugin::PluginName};
+use crate::{budget::Budget, metrics::Shared, plugin::PluginName};
 
 /// Admits requests of all plugins in turn, within the budget. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -44,8 +43,7 @@ pub struct Admission(Arc<Mutex<State>>);
 struct State {
     schedule: Schedule<oneshot::Sender<()>>,
     budget: watch::Receiver<Budget>,
-    /// Requests that wait in the lanes of their plugins.
-    in_lanes: Arc<WaiterCounter>,
+    lanes: Lanes,
 }
 
 /// The right of one request to run, or its place in the queue. Dropping it admits
@@ -92,15 +90,15 @@ impl Admission {
     #[must_use]
     pub fn new(budget: watch::Receiver<Budget>) -> Self {
         let schedule = Schedule::new(Capacity::from(&*budget.borrow()));
-        Self(Arc::new(Mutex::new(State { schedule, budget, in_lanes: Arc::default() })))
+        let lanes = Lanes::new(budget.clone());
+        Self(Arc::new(Mutex::new(State { schedule, budget, lanes })))
     }
 
     /// Lanes of plugins, which may limit their own requests. At most as many requests as
     /// the queue holds wait there, and above that one of each plugin.
     #[must_use]
     pub fn lanes(&self) -> Lanes {
-        let state = self.state();
-        Lanes::new(state.budget.clone(), Arc::clone(&state.in_lanes))
+        self.state().lanes.clone()
     }
 
     /// Counts a plugin among those that are served.
@@ -175,12 +173,27 @@ impl Admission {
         let most = |count: &dyn Fn(Class) -> usize| {
             classes.into_iter().map(count).max().unwrap_or_default()
         };
-        let in_lanes = *state.in_lanes.lock();
+        let in_lanes = state.lanes.waiting();
         Load {
             running: most(&|class| state.schedule.running(class)),
             waiting: most(&|class| state.schedule.waiting(class)) + in_lanes.requests,
             held: state.schedule.held().saturating_add(in_lanes.held),
         }
+    }
+
+    /// The limit for which requests of a plugin wait now; `None` if none waits for a place.
+    #[must_use]
+    pub fn waits_for(&self, plugin: &PluginName) -> Option<Obstacle> {
+        let state = self.state();
+        state.schedule.waits_for(plugin).or_else(|| state.lanes.waits_for(plugin))
+    }
+
+    /// The resources of the budget for which requests wait now, in any class.
+    #[must_use]
+    pub fn short_of(&self) -> Vec<Shared> {
+        let state = self.state();
+        let short = |class| state.schedule.obstacle_of_next(class)?.resource();
+        Class::ALL.into_iter().filter_map(short).collect()
     }
 
     /// Changes the schedule, and then admits as many requests as fit.

@@ -35,6 +35,7 @@ impl Housekeeping {
             for (resource, amount) in self.measure() {
                 metrics.budget_used(resource, amount);
             }
+            metrics.budget_short(&pipeline.admission.short_of());
             heap.give_back(recorders.recent.total(), calls.is_empty()).await;
         }
     }

@@ -68,13 +68,16 @@ pub struct Plugin {
 }
 
 /// The requests of a plugin that wait for a place.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginQueue {
     /// Number of requests.
     pub waiting: usize,
     /// Time for which the first of them has waited.
     pub longest_seconds: u64,
+    /// The limit that they wait for; `None` if they wait for space on the work volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub obstacle: Option<String>,
 }
 
 impl From<&State> for Summary {
@@ -97,14 +100,19 @@ impl From<&State> for Summary {
 }
 
 impl Summary {
-    /// Adds the requests that wait now.
+    /// Adds the requests that wait now, and the `obstacle` of those of a plugin.
     #[must_use]
-    pub fn with_queues(mut self, metrics: &Metrics) -> Self {
+    pub fn with_queues(
+        mut self,
+        metrics: &Metrics,
+        obstacle: impl Fn(&str) -> Option<String>,
+    ) -> Self {
         for plugin in &mut self.plugins {
-            let queue = plugin.name.as_deref().and_then(|name| metrics.queue(name));
-            plugin.queue = queue.map(|Queue { waiting, longest }| PluginQueue {
+            let Some(name) = plugin.name.as_deref() else { continue };
+            plugin.queue = metrics.queue(name).map(|Queue { waiting, longest }| PluginQueue {
                 waiting,
                 longest_seconds: longest.as_secs(),
+                obstacle: obstacle(name),
             });
         }
         self

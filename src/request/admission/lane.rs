@@ -98,6 +98,14 @@ impl Lane {
         Obstacle::Own { limit, plugin: self.plugin.clone() }
     }
 
+    /// The limit for which requests wait; `None` if none does, or if a change is about to
+    /// admit all.
+    pub(super) fn waits_for(&self) -> Option<Obstacle> {
+        let limit = self.places.limit();
+        let waits = limit != ResizableSemaphore::UNLIMITED && self.waiting.lock().requests > 0;
+        waits.then(|| self.obstacle(limit))
+    }
+
     /// True if no request holds a place, waits, or is about to enter: each of them holds
     /// the places too.
     pub(super) fn is_idle(&self) -> bool {

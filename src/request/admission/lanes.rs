@@ -9,8 +9,8 @@ use tokio::sync::watch;
 
 use super::{
     lane::{Lane, NewestDefinition, OwnPlace},
-    refusal::NoPermit,
-    waiters::{Room, WaiterCounter},
+    refusal::{NoPermit, Obstacle},
+    waiters::{Room, WaiterCounter, Waiters},
 };
 use crate::{budget::Budget, plugin::PluginName, request::Deadline};
 
@@ -25,9 +25,19 @@ pub struct Lanes {
 
 impl Lanes {
     /// Lanes in which as many requests may wait as the queue of the present budget holds,
-    /// and above that one in each. `waiting` counts them.
-    pub(super) fn new(budget: watch::Receiver<Budget>, waiting: Arc<WaiterCounter>) -> Self {
-        Self { each: Arc::default(), budget, waiting }
+    /// and above that one in each.
+    pub(super) fn new(budget: watch::Receiver<Budget>) -> Self {
+        Self { each: Arc::default(), budget, waiting: Arc::default() }
+    }
+
+    /// Requests that wait in all lanes.
+    pub(super) fn waiting(&self) -> Waiters {
+        *self.waiting.lock()
+    }
+
+    /// The limit for which requests of a plugin wait in its lane; `None` if none does.
+    pub(super) fn waits_for(&self, plugin: &PluginName) -> Option<Obstacle> {
+        self.each().get(plugin)?.waits_for()
     }
 
     /// Waits for a place in the plugin's own lane. The request holds `held` bytes meanwhile,
@@ -90,7 +100,7 @@ mod tests {
     }
 
     fn lanes(queue: usize) -> Lanes {
-        Lanes::new(watch::channel(with_queue(queue)).1, Arc::default())
+        Lanes::new(watch::channel(with_queue(queue)).1)
     }
 
     fn definition(name: &str, limits: &str) -> Arc<PluginDefinition> {
@@ -272,7 +282,7 @@ mod tests {
     #[tokio::test]
     async fn the_present_budget_says_how_many_may_wait() {
         let (resize, budget) = watch::channel(with_queue(0));
-        let (lanes, newest) = (Lanes::new(budget, Arc::default()), plugin("x", "{requests: 1}"));
+        let (lanes, newest) = (Lanes::new(budget), plugin("x", "{requests: 1}"));
         let until = deadline();
         let _first = lanes.enter(&newest, 0, &until).await.unwrap();
         let full = lanes.enter(&newest, 0, &until).await;

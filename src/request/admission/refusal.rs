@@ -7,6 +7,7 @@ use thiserror::Error;
 use super::waiters::{Lack, Room};
 use crate::{
     budget::show,
+    metrics::Shared,
     plugin::PluginName,
     plural::plural,
     request::deadline::DeadlinePassed,
@@ -116,6 +117,16 @@ impl NoPermit {
 }
 
 impl Obstacle {
+    /// The resource of the budget that is short, unless the limit is another one.
+    pub(super) fn resource(&self) -> Option<Shared> {
+        match self {
+            Self::Places { .. } | Self::Reserved { .. } => Some(Shared::Requests),
+            Self::Memory { .. } => Some(Shared::Memory),
+            Self::Processes { .. } => Some(Shared::Processes),
+            Self::Names { .. } | Self::Own { .. } => None,
+        }
+    }
+
     /// The setting that admits more requests.
     fn remedy(&self) -> String {
         match self {

@@ -228,9 +228,24 @@ impl<W> Schedule<W> {
         self.shortage(class, self.expected(class, plugin), reserved)
     }
 
-    /// The reason why a request of the plugin waits: an obstacle, or plugins that are next.
+    /// The reason why a request of the plugin waits: its obstacle, or that of the plugin whose
+    /// turn it is.
     pub(super) fn reason(&self, class: Class, plugin: &PluginName) -> Obstacle {
-        self.obstacle(class, plugin).unwrap_or_else(|| self.capacity.no_place(class))
+        let obstacle = self.obstacle(class, plugin).or_else(|| self.obstacle_of_next(class));
+        obstacle.unwrap_or_else(|| self.capacity.no_place(class))
+    }
+
+    /// The reason why the plugin whose turn it is waits, and with it all others of the class.
+    pub(super) fn obstacle_of_next(&self, class: Class) -> Option<Obstacle> {
+        self.obstacle(class, self.turn(class)?)
+    }
+
+    /// The reason why requests of the plugin wait, in the first class in which some do.
+    pub(super) fn waits_for(&self, plugin: &PluginName) -> Option<Obstacle> {
+        Class::ALL.into_iter().find_map(|class| {
+            let own = self.queue(class).plugins.get(plugin)?;
+            (!own.waiting.is_empty()).then(|| self.reason(class, plugin))
+        })
     }
 
     /// Bytes that must still be read from the waiting clients of a class.
@@ -276,10 +291,14 @@ impl<W> Schedule<W> {
     /// The plugin whose turn it is, if its request fits. Nobody overtakes it:
     /// its request would otherwise wait for ever if it is large.
     fn next(&self, class: Class) -> Option<&PluginName> {
+        self.turn(class).filter(|plugin| self.obstacle(class, plugin).is_none())
+    }
+
+    /// The plugin whose turn it is.
+    fn turn(&self, class: Class) -> Option<&PluginName> {
         let plugins = self.queue(class).plugins.iter();
         let asking = plugins.filter(|(_, own)| !own.waiting.is_empty());
-        let (plugin, _) = asking.min_by_key(|(_, own)| (own.running, own.since))?;
-        self.obstacle(class, plugin).is_none().then_some(plugin)
+        asking.min_by_key(|(_, own)| (own.running, own.since)).map(|(plugin, _)| plugin)
     }
 
     /// True if a request that arrives now is admitted at once.

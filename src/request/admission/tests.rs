@@ -137,6 +137,24 @@ async fn an_error_names_the_obstacle_although_it_has_just_gone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_limit_for_which_requests_wait_is_known_while_they_do() {
+    let (resize, admission) = with_places(100);
+    resize.send_modify(|budget| budget.memory.amount = 128 << 20);
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(ask(&admission, "p", 60, 0).await.unwrap());
+    }
+    assert_eq!((admission.waits_for(&name("p")), admission.short_of()), (None, vec![]));
+    let mut fourth = Box::pin(ask(&admission, "p", 60, 0));
+    assert!(poll_once(fourth.as_mut()).await.is_pending());
+    let obstacle = admission.waits_for(&name("p")).unwrap().to_string();
+    assert!(obstacle.starts_with("the limit is 112Mi of memory for all requests"), "{obstacle}");
+    assert_eq!(admission.short_of(), [Shared::Memory]);
+    drop(fourth);
+    assert_eq!((admission.waits_for(&name("p")), admission.short_of()), (None, vec![]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn discovery_gets_a_lease_while_all_others_generate() {
     let (resize, admission) = with_places(7);
     resize.send_modify(|budget| budget.leases = Share::new(7, "7 leases"));
@@ -177,6 +195,8 @@ async fn requests_that_wait_for_their_own_plugin_wait_too() {
     let mut second = Box::pin(lanes.enter(&newest, 0, &deadline));
     assert!(poll_once(second.as_mut()).await.is_pending());
     assert_eq!(admission.load(), Load { running: 0, waiting: 1, held: 0 });
+    let obstacle = admission.waits_for(&name("p"));
+    assert!(matches!(obstacle, Some(Obstacle::Own { limit: 1, .. })), "{obstacle:?}");
 }
 
 #[tokio::test(start_paused = true)]

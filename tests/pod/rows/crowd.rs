@@ -30,7 +30,13 @@ fn waiting_requests_are_counted_for_each_plugin() {
     let metric = "argocd_cmp_requests_waiting{plugin=\"slow\"}";
     pod.until("three requests in the queue", |pod| pod.metric(metric) == Some(3.0));
     let (_, page) = pod.network().ask("GET", "/plugins", PATIENCE).unwrap();
-    assert!(page.contains("\"waiting\": 3") && page.contains("\"longestSeconds\": "), "{page}");
+    for shown in [
+        "\"waiting\": 3",
+        "\"longestSeconds\": ",
+        "\"obstacle\": \"the limit is 1 request at a time\"",
+    ] {
+        assert!(page.contains(shown), "{page}");
+    }
     first.vanish();
     waiting.into_iter().for_each(Call::vanish);
     pod.until("an empty queue", |pod| pod.metric(metric) == Some(0.0));

@@ -50,6 +50,10 @@ fn a_request_is_counted_in_every_family_that_it_concerns() {
         let series = format!("argocd_cmp_budget_used{{resource=\"{resource}\"}}");
         assert!(observed.value(&series).is_some(), "{series}");
     }
+    for resource in ["memory", "processes", "requests"] {
+        let series = format!("argocd_cmp_budget_short{{resource=\"{resource}\"}}");
+        assert_eq!(observed.value(&series), Some(0.0), "{series}");
+    }
 }
 
 /// A shell that is stopped has not waited for its children.

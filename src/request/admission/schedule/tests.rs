@@ -1,6 +1,7 @@
 //! Properties of admission: nobody starves, and nothing is lost.
 
 mod first;
+mod reasons;
 
 use std::collections::BTreeMap;
 
