@@ -18,7 +18,7 @@ pub(crate) fn skip(reason: &str) {
 /// Waits for what an end brings about. A child that another test has forked has this test's
 /// descriptors too, until it executes its program.
 pub(crate) fn soon(mut is_so: impl FnMut() -> bool) -> bool {
-    (0..1000).any(|_| {
+    (0..6000).any(|_| {
         let is_so = is_so();
         if !is_so {
             thread::sleep(Duration::from_millis(10));
