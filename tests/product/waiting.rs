@@ -9,6 +9,9 @@ use std::{
 /// Time limit for every wait: far more than a busy machine needs.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
+/// Attempts at something that a busy machine can prevent.
+const ATTEMPTS: usize = 5;
+
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -29,4 +32,18 @@ pub(crate) fn retry<T, E: Display>(mut attempt: impl FnMut() -> Result<T, E>) ->
         }
         thread::sleep(PAUSE);
     }
+}
+
+/// Makes a few attempts until one has a result. A busy machine prevents some of them, not all.
+#[track_caller]
+pub(crate) fn one_of_few<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let result = (0..ATTEMPTS).find_map(|_| attempt());
+    result.unwrap_or_else(|| panic!("none of {ATTEMPTS} attempts had {what}"))
+}
+
+/// Asks a few times until an error is without this text, which a busy machine brings about.
+#[track_caller]
+pub(crate) fn error_without(text: &str, mut ask: impl FnMut() -> String) -> String {
+    let what = format!("an error without {text:?}");
+    one_of_few(&what, || Some(ask()).filter(|error| !error.contains(text)))
 }

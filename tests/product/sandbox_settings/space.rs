@@ -8,6 +8,7 @@ use crate::{
     mounted::InMemory,
     sandbox_settings::bench::{Bench, tiers},
     skip::skip,
+    waiting::error_without,
 };
 
 #[test]
@@ -38,12 +39,15 @@ fn a_full_work_volume_is_told_with_its_space_and_the_remedy() {
     let work = bench.path("work");
     fs::create_dir(&work).unwrap();
     for tier in tiers() {
-        let _volume = InMemory::at(&work, "size=256m,mode=0777");
-        let mut server = bench.serve(tier, &["--max-disk", "1Gi"]);
-        fs::write(work.join("other"), vec![0; 32 << 20]).unwrap();
-        let rendered = bench.ask("tried", &[]);
-        server.stop();
-        let error = rendered.error();
+        // The supervisor waits 250 ms for the free space.
+        let error = error_without("does not answer", || {
+            let _volume = InMemory::at(&work, "size=256m,mode=0777");
+            let mut server = bench.serve(tier, &["--max-disk", "1Gi"]);
+            fs::write(work.join("other"), vec![0; 32 << 20]).unwrap();
+            let rendered = bench.ask("tried", &[]);
+            server.stop();
+            rendered.error().to_owned()
+        });
         assert!(error.contains("is full: 0 B of 256 MiB free"), "{tier}: {error}");
         assert!(error.contains("raise the volume's size"), "{tier}: {error}");
     }
