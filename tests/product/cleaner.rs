@@ -17,7 +17,7 @@ use crate::{
     },
     skip::skip,
     spawned::children,
-    waiting::{eventually, retry},
+    waiting::{eventually, one_of_few, retry},
 };
 
 /// Name of the process.
@@ -60,8 +60,26 @@ fn requests_end_with_more_files_than_the_cleaner_removes() {
 /// A cleaner that does not answer keeps the spawner busy while it ends the other leases.
 #[test]
 fn no_request_begins_after_the_end_of_the_supervisor() {
-    let few = ["--max-requests", "2", "--uid-range", &range(6)];
-    let Some((bench, mut server, cleaner)) = start_with("echo x >file", &few) else { return };
+    // On a busy machine, the spawner may replace the cleaner before that, after 5 s.
+    one_of_few("a cleaner until the end", || {
+        let few = ["--max-requests", "2", "--uid-range", &range(6)];
+        // Skipped: no other attempt would do more.
+        let Some((bench, server, cleaner)) = start_with("echo x >file", &few) else {
+            return Some(());
+        };
+        let [before, after] = around_the_end(&bench, server, cleaner)?;
+        assert!(after.is_subset(&before), "{before:?} {after:?}");
+        Some(())
+    });
+}
+
+/// Kills the supervisor while the spawner waits for a cleaner that was stopped. Returns the
+/// workspaces before and after the spawner's end; `None` if it replaced the cleaner.
+fn around_the_end(
+    bench: &Bench,
+    mut server: Server,
+    cleaner: Pid,
+) -> Option<[BTreeSet<OsString>; 2]> {
     let time = unique(60);
     bench.add("slow", "", &format!("sleep {time}"));
     eventually("the other plugin", || bench.path("sockets/slow.sock").exists());
@@ -70,13 +88,14 @@ fn no_request_begins_after_the_end_of_the_supervisor() {
     let before = thread::scope(|scope| {
         scope.spawn(|| bench.ask("slow", &[]));
         eventually("the slow request", || sleeper(&time).is_some());
-        // The spawner replaces it within seconds, so the rest must be short.
         kill_process(cleaner, Signal::STOP).unwrap();
         for _ in 0..2 {
             bench.ask("tried", &[]).manifests();
         }
+        let is_replaced = || cleaners(&server) != Some(cleaner);
         // One for each of three leases, and two more.
-        eventually("three leases", || children(spawner, &["cmp-standby"]).len() == 5);
+        let leases = || children(spawner, &["cmp-standby"]).len() == 5;
+        eventually("three leases", || leases() || is_replaced());
         // It opens others for moments.
         let looks = (0..20).map(|_| {
             thread::sleep(Duration::from_millis(10));
@@ -85,14 +104,15 @@ fn no_request_begins_after_the_end_of_the_supervisor() {
         let fewer = looks.min().unwrap_or_default();
         scope.spawn(|| bench.ask("tried", &[]));
         // Those of its worker.
-        eventually("a request that waits for a UID", || descriptors() >= fewer + 2);
-        let before = names(&bench);
+        let waits = || descriptors() >= fewer + 2;
+        eventually("a request that waits for a UID", || waits() || is_replaced());
+        let before = names(bench);
+        let before = (!is_replaced()).then_some(before);
         server.kill();
         before
     });
     eventually("the end of the spawner", || descriptors() == 0);
-    let after = names(&bench);
-    assert!(after.is_subset(&before), "{before:?} {after:?}");
+    Some([before?, names(bench)])
 }
 
 /// A server in tier `uid` that has answered a request with this script, and its cleaner.
