@@ -115,6 +115,8 @@ fn an_order_without_its_descriptors_fails_alone() {
             eventually("the end of all leases", || {
                 fs::read_dir(bench.path("work/_cmp_server")).unwrap().count() == 0
                     && children(server.spawner(), &["cmp-ender"]).is_empty()
+                    // Those that are too many give their descriptors back after 2 s.
+                    && killers_on_standby(server.spawner()).len() == all_on_standby(tier) - 1
             });
             let free = Some(first_free_descriptor(server.spawner()) + room);
             let small = Rlimit { current: free, maximum: hard_limit(server.spawner()) };
