@@ -6,7 +6,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::PathBuf,
     sync::atomic::{AtomicU32, Ordering},
-    thread,
+    thread::{self, ScopedJoinHandle},
     time::Duration,
 };
 
@@ -159,6 +159,16 @@ pub(crate) fn sleeper(time: &str) -> Option<Pid> {
     };
     let pid = cmp_procfs::pids().unwrap().into_iter().find(is_it)?;
     Pid::from_raw(pid.cast_signed())
+}
+
+/// True if a command sleeps for a time of [`unique`] before all these requests have ended.
+pub(crate) fn sleeps_before_all<T>(time: &str, asked: &[ScopedJoinHandle<'_, T>]) -> bool {
+    let mut sleeps = false;
+    eventually("a command, or the end of all requests", || {
+        sleeps = sleeper(time).is_some();
+        sleeps || asked.iter().all(ScopedJoinHandle::is_finished)
+    });
+    sleeps
 }
 
 /// Processes on standby that can become killers, in contrast to inits of namespaces.
