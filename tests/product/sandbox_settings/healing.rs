@@ -17,7 +17,7 @@ use crate::{
     reload::server::remove_at_once,
     sandbox_settings::bench::{Bench, tiers},
     spawned::children,
-    waiting::eventually,
+    waiting::{eventually, one_of_few},
 };
 
 const MANIFEST: &str = "echo 'kind: A'; echo 'data: told'";
@@ -64,17 +64,20 @@ fn a_path_of_the_operator_that_would_expose_others_ends_the_start() {
 #[test]
 fn a_request_that_is_cut_off_by_the_end_of_the_supervisor_is_told_so() {
     for tier in tiers() {
-        let time = unique(60);
-        let bench = Bench::new("", &format!("echo begun >&2; sleep {time}"));
-        let mut server = bench.serve(tier, &["--drain-timeout", "1s", "--log-level", "info"]);
-        let error = thread::scope(|scope| {
-            let asked = scope.spawn(|| bench.ask("tried", &[]));
-            eventually("the command", || sleeper(&time).is_some());
-            server.stop();
-            asked.join().unwrap().error().to_owned()
+        // On a busy machine, the connection may end before the client has the answer.
+        let (error, log) = one_of_few("an answer", || {
+            let time = unique(60);
+            let bench = Bench::new("", &format!("echo begun >&2; sleep {time}"));
+            let mut server = bench.serve(tier, &["--drain-timeout", "1s", "--log-level", "info"]);
+            let error = thread::scope(|scope| {
+                let asked = scope.spawn(|| bench.ask("tried", &[]));
+                eventually("the command", || sleeper(&time).is_some());
+                server.stop();
+                asked.join().unwrap().error().to_owned()
+            });
+            (!error.contains("broke")).then(|| (error, server.log()))
         });
         assert!(error.contains("told to stop and cut the request off"), "{tier}: {error}");
-        let log = server.log();
         assert!(
             log.contains("outcome=shutdown") || log.contains("\"outcome\":\"shutdown\""),
             "{log}"
