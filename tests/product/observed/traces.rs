@@ -22,6 +22,7 @@ use tonic::{Request, Response, Status, transport::Server};
 
 use crate::{
     observed::request::Observed,
+    reload::server::unserved,
     waiting::{eventually, retry},
 };
 
@@ -172,7 +173,7 @@ fn a_client_that_does_not_sample_sends_no_spans() {
 
 #[test]
 fn a_collector_that_is_down_or_needs_tls_costs_a_warning() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_bound, nobody) = unserved();
     let address = nobody.to_string();
     let mut observed = Observed::new(&[("good", SCRIPT)], &["--otlp-address", &address]);
     assert!(observed.render("good").status.success());

@@ -15,7 +15,7 @@ use crate::{
     reload::{
         client::{Fate, connect},
         loaded::definition,
-        server::{Folders, Server, remove_at_once, write},
+        server::{Folders, Server, remove_at_once, unserved, write},
     },
     waiting::eventually,
 };
@@ -283,8 +283,8 @@ fn status_prints_text_and_json() {
     server.ask("POST", "/-/reload");
     let (_, text) = status(&["--http", &http]);
     assert!(text.contains("\u{fffd}[31m.yaml") && !text.contains('\u{1b}'), "{text}");
-    drop(server);
-    assert_eq!(status(&["--http", &http]).0, 7);
+    let (_bound, nobody) = unserved();
+    assert_eq!(status(&["--http", &nobody.to_string()]).0, 7);
 }
 
 #[test]

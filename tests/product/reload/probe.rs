@@ -9,7 +9,7 @@ use std::{
 };
 
 use nix::libc;
-use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
+use rustix::net::listen;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, apply_filter,
@@ -18,7 +18,7 @@ use seccompiler::{
 use crate::{
     reload::{
         loaded::definition,
-        server::{Folders, Server, write},
+        server::{Folders, Server, unserved, write},
     },
     skip::skip,
     waiting::{PATIENCE, eventually},
@@ -89,10 +89,8 @@ fn without_ipv6_all_addresses_are_those_of_ipv4() {
 
 #[test]
 fn a_probe_that_fails_says_why_in_one_line() {
-    // A port that nobody listens to, and that nobody else gets.
-    let bound = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    bind(&bound, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
-    let http = SocketAddr::try_from(getsockname(&bound).unwrap()).unwrap().to_string();
+    let (bound, http) = unserved();
+    let http = http.to_string();
     let (code, text) = probe("live", &http);
     assert!(code == 1 && text.lines().count() == 1, "{code} {text}");
     assert!(text.contains(&format!("{http}/livez: no supervisor answers")), "{text}");

@@ -5,7 +5,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream},
-    os::unix::fs::PermissionsExt,
+    os::{fd::OwnedFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
     process::{Child, ChildStderr, Command, Stdio},
     sync::mpsc::{Receiver, channel},
@@ -13,7 +13,10 @@ use std::{
     time::Instant,
 };
 
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use rustix::{
+    net::{AddressFamily, SocketType, bind, getsockname, socket},
+    process::{Pid, Signal, geteuid, kill_process},
+};
 use tempfile::TempDir;
 
 use crate::waiting::{PATIENCE, eventually, retry};
@@ -232,6 +235,14 @@ impl Server {
         let (head, body) = Self::send_at(http, &format!("{method} {path}"), "", "");
         (head.split(' ').nth(1).unwrap().parse().unwrap(), String::from_utf8(body).unwrap())
     }
+}
+
+/// A port that nobody listens to. Nobody else gets it while its socket is open.
+pub(crate) fn unserved() -> (OwnedFd, SocketAddr) {
+    let bound = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&bound, &ANY_PORT).unwrap();
+    let address = getsockname(&bound).unwrap().try_into().unwrap();
+    (bound, address)
 }
 
 impl Drop for Server {
