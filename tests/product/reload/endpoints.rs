@@ -3,7 +3,7 @@
 use std::{
     fs,
     process::Command,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
     time::Instant,
 };
@@ -301,15 +301,18 @@ fn clients_that_read_metrics_without_a_pause_do_not_delay_health() {
         let (status, _) = Server::ask_at(http, "GET", path);
         (start.elapsed(), status)
     };
+    let all_read = AtomicUsize::new(0);
     let read = || {
         let mut pages = Vec::new();
         while !stop.load(Ordering::Relaxed) {
             pages.push(ask("/metrics"));
+            all_read.fetch_add(1, Ordering::Relaxed);
         }
         pages
     };
     let (mut pages, mut times) = thread::scope(|scope| {
         let clients = [(); 8].map(|()| scope.spawn(read));
+        eventually("the first pages", || all_read.load(Ordering::Relaxed) >= clients.len());
         let times = [(); 20].map(|()| ask("/livez"));
         stop.store(true, Ordering::Relaxed);
         (clients.map(|client| client.join().unwrap()).concat(), times)
