@@ -272,10 +272,14 @@ pub(crate) fn tiers() -> Vec<&'static str> {
     let bench = Bench::new("", "echo 'kind: A'");
     let is_had = |tier: &&str| {
         let rendered = bench.render(tier, &[]);
-        if rendered.code == Some(NO_SUPERVISOR) {
-            skip(&format!("the tier {tier}: {}", rendered.stderr.trim()));
+        match rendered.code {
+            Some(0) => true,
+            Some(NO_SUPERVISOR) => {
+                skip(&format!("the tier {tier}: {}", rendered.stderr.trim()));
+                false
+            }
+            code => panic!("the tier {tier}: {code:?}: {}", rendered.stderr),
         }
-        rendered.code == Some(0)
     };
     let had: Vec<_> = TIERS.into_iter().filter(is_had).collect();
     assert!(had.contains(&"none"), "not even the tier none is available");
