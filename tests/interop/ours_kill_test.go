@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,23 +27,32 @@ func TestOursLeavesNothingOfAKilledPlugin(t *testing.T) {
 		_, err := c.Generate(within(t, callWithin), app)
 		ended <- err
 	}()
-	// A worker has the mark shortly before it becomes the command.
-	err := wait.Until(appearsWithin, "the plugin's shell", func() error {
+	shell := started(t, mark, "sh -c")
+	shell.Kill()
+	refused(t, s, <-ended, codes.Unknown, "error generating manifests: `sh -c \"sleep 300; true\"` failed signal: killed")
+	gone(t, s, mark)
+	got, err := s.generate(t, streaming, repositoryOf(t, tree.Files{"app.yaml": "kind: App\n"}))
+	rendered(t, got, err, `{"kind":"App"}`)
+}
+
+// started waits for a marked process whose command begins with a text. A worker has the mark
+// shortly before it becomes the command.
+func started(t *testing.T, mark, command string) proc.Entry {
+	t.Helper()
+	var entry proc.Entry
+	err := wait.Until(appearsWithin, command, func() error {
 		found := running(t, mark, 1)
-		shell := slices.IndexFunc(found, func(e proc.Entry) bool { return strings.HasPrefix(e.Command, "sh -c") })
-		if shell < 0 {
-			return fmt.Errorf("expected a shell among %v", found)
+		at := slices.IndexFunc(found, func(e proc.Entry) bool { return strings.HasPrefix(e.Command, command) })
+		if at < 0 {
+			return fmt.Errorf("expected it among %v", found)
 		}
-		found[shell].Kill()
+		entry = found[at]
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused(t, s, <-ended, codes.Unknown, "error generating manifests: `sh -c \"sleep 300; true\"` failed signal: killed")
-	gone(t, s, mark)
-	got, err := s.generate(t, streaming, repositoryOf(t, tree.Files{"app.yaml": "kind: App\n"}))
-	rendered(t, got, err, `{"kind":"App"}`)
+	return entry
 }
 
 func TestOursLeavesNothingOfAKilledWorker(t *testing.T) {
@@ -163,9 +173,14 @@ func TestOursNeverTakesACutOutputForAWholeOne(t *testing.T) {
 }
 
 func TestOursEndsWellOnSIGTERM(t *testing.T) {
-	const drains = 20 * time.Second
-	d := plugin.Shell("short", `sleep 5; echo 'kind: Finished'`)
-	s := ours(t, d)
+	options := needsOurs(t)
+	options.Arguments = []string{"--drain-timeout", "5m"}
+	d := plugin.Shell("long", `sleep 300; echo 'kind: Finished'`)
+	server, err := sut.StartOurs(options, scratch, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := stopped(t, server)
 	mark, app := marked(t)
 	type outcome struct {
 		manifests []string
@@ -177,14 +192,23 @@ func TestOursEndsWellOnSIGTERM(t *testing.T) {
 		manifests, err := c.Generate(within(t, callWithin), app)
 		ended <- outcome{manifests, err}
 	}()
-	running(t, mark, 1)
-	process := s.Server.(*sut.Ours).Process()
+	sleeper := started(t, mark, "sleep 300")
+	process := server.Process()
 	process.Signal(syscall.SIGTERM)
+	if err := wait.Until(goneWithin, "the supervisor to stop", func() error {
+		if log := s.Log(); !strings.Contains(log, `"msg":"stopping"`) {
+			return errors.New(log)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	sleeper.Kill() // The shell goes on without it.
 	got := <-ended
 	rendered(t, got.manifests, got.err, `{"kind":"Finished"}`)
 	c.Close()
-	if code, err := process.Exit(drains); err != nil || code != 0 {
-		t.Errorf("expected exit code 0 within %s, got %d (%v)", drains, code, err)
+	if code, err := process.Exit(goneWithin); err != nil || code != 0 {
+		t.Errorf("expected exit code 0 within %s, got %d (%v)", goneWithin, code, err)
 	}
 	if err := absent(s.Socket(d)); err != nil {
 		t.Errorf("expected no socket afterwards: %v", err)

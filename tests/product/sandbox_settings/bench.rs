@@ -215,11 +215,21 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// Sends SIGTERM and waits for the end.
-    pub(crate) fn stop(&mut self) {
+    /// Sends SIGTERM.
+    pub(crate) fn terminate(&self) {
         let pid = self.child.id().to_string();
         Command::new("kill").arg(pid).status().unwrap();
+    }
+
+    /// Waits for the end.
+    pub(crate) fn ends(&mut self) {
         self.child.wait().unwrap();
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    pub(crate) fn stop(&mut self) {
+        self.terminate();
+        self.ends();
     }
 }
 

@@ -8,6 +8,7 @@ use std::{
     thread,
 };
 
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use super::{
@@ -173,16 +174,21 @@ fn the_log_names_the_request_whose_bundle_cannot_be_kept() {
 #[test]
 fn a_request_that_fails_while_the_supervisor_stops_is_kept() {
     let Some(tier) = isolating_tiers().next() else { return };
-    let time = unique(6);
+    let time = unique(600);
     let bench = bench(&format!("sleep {time}; exit 3"));
-    let mut server = bench.serve(tier, &["--keep-failed", "2"]);
+    let mut server = bench.serve(tier, &["--keep-failed", "2", "--drain-timeout", "5m"]);
     thread::scope(|scope| {
         let asked = scope.spawn(|| bench.ask("tried", &[]));
-        retry(|| sleeper(&time).ok_or_else(|| format!("the command: {}", server.log())));
-        server.stop();
+        let sleeping =
+            retry(|| sleeper(&time).ok_or_else(|| format!("the command: {}", server.log())));
+        server.terminate();
+        server.says("\"msg\":\"stopping\"");
+        // The shell goes on without it.
+        kill_process(sleeping, Signal::KILL).unwrap();
         let asked = asked.join().unwrap();
         assert!(asked.error().contains("exit status 3"), "{}", asked.stderr);
     });
+    server.ends();
     assert_eq!(listed(&bench, 1)[0]["outcome"], "exit_nonzero", "{}", server.log());
     assert!(!server.log().contains("is not kept"), "{}", server.log());
 }
