@@ -142,7 +142,7 @@ fn long_variables_displace_no_secret() {
 }
 
 /// Waits for a line of the server's log.
-fn logged(server: &Server, message: &str) -> Value {
+pub(super) fn logged(server: &Server, message: &str) -> Value {
     let log = server.says(message);
     serde_json::from_str(log.lines().find(|line| line.contains(message)).unwrap()).unwrap()
 }
