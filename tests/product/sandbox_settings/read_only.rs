@@ -351,7 +351,7 @@ fn ask_both(bench: &Bench, pipe: &Path) -> (Rendered, Rendered) {
 }
 
 /// `O_NONBLOCK`: without a reader, opening a pipe fails instead of waiting.
-const NONBLOCK: i32 = OFlags::NONBLOCK.bits().cast_signed();
+pub(super) const NONBLOCK: i32 = OFlags::NONBLOCK.bits().cast_signed();
 
 /// Waits until a command reads from a pipe; it goes on when the result is dropped.
 fn hold(pipe: &Path) -> fs::File {
