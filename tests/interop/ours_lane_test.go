@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"cmp-supervisor/tests/interop/internal/client"
 	"cmp-supervisor/tests/interop/internal/plugin"
 	"cmp-supervisor/tests/interop/internal/sut"
 	"cmp-supervisor/tests/interop/internal/tree"
@@ -102,10 +103,13 @@ func TestOursSharesThePlacesOfAPluginWhoseLimitChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	appears(t, s, probe)
+	packed, err := repositoryOf(t, tree.Files{"x": "x"}).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, when := range []string{"while two run", "while one runs"} {
-		var err error
 		for range attempts {
-			_, err = s.dial(t, d).Generate(within(t, 3*time.Second), repositoryOf(t, tree.Files{"x": "x"}))
+			_, err = s.dial(t, d).Raw(within(t, 3*time.Second), client.Generate, packed.Messages()...)
 			t.Logf("%s: %v", when, err)
 			if status.Code(err) != codes.DeadlineExceeded || strings.Contains(err.Error(), explanation) {
 				break
