@@ -159,12 +159,12 @@ func TestABurstOfCallsIsServed(t *testing.T) {
 func TestPingsAreAnsweredWhileACommandRuns(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("skipped: takes 17 s per server, because gRPC pings no sooner than after 10 s; run without -short")
+		t.Skip("skipped: takes 32 s per server, because gRPC pings no sooner than after 10 s; run without -short")
 	}
 	// Argo CD sends a ping after 20 s and waits 20 s for the answer. The command outlasts
 	// both times, or a missing answer would not be noticed.
-	const ping, patience = 10 * time.Second, 5 * time.Second
-	d := plugin.Shell("slow", "sleep 17; echo 'kind: Slow'")
+	const ping, patience = 10 * time.Second, 20 * time.Second
+	d := plugin.Shell("slow", "sleep 32; echo 'kind: Slow'")
 	onEach(t, func(t *testing.T, s subject) {
 		app := repositoryOf(t, tree.Files{"x": "x"})
 		packed, err := app.Pack()

@@ -33,8 +33,8 @@ const (
 	// stormPause is the time between changes. It lets most changes be served before
 	// the next one: the server waits for 100 ms of quiet.
 	stormPause = 130 * time.Millisecond
-	// stormLate is the number of changes after which a change must be served: 8 s.
-	stormLate = 60
+	// stormLate is the number of changes after which a change must be served: 30 s.
+	stormLate = 230
 	// fewestRounds is the fewest rounds of each client, also on a busy machine, unless there are
 	// less than four times as many changes.
 	fewestRounds = 50

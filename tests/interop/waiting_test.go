@@ -141,7 +141,7 @@ func TestOursWaitsWhileTheClientPacksTheRepository(t *testing.T) {
 func TestOursEndsAStreamThatStalls(t *testing.T) {
 	t.Parallel()
 	d := plugin.Shell("prompt", "echo 'kind: A'")
-	s := oneByOne(t, []string{"--stream-timeout", "3s"}, d)
+	s := oneByOne(t, []string{"--stream-timeout", "10s"}, d)
 	repo := repositoryOf(t, tree.Files{"app.yaml": "kind: App\n"})
 	whole := client.Whole(".", tree.Archive(file("noise", string(pseudoRandom(1<<20)))))
 	for name, sent := range map[string]int{"its metadata": 1, "two chunks": 3} {
@@ -156,7 +156,7 @@ func TestOursEndsAStreamThatStalls(t *testing.T) {
 				t.Errorf("expected the next request to get the place, got %v", err)
 			}
 			err = stream.RecvMsg(new(client.Message))
-			if status.Code(err) != codes.DeadlineExceeded || !strings.Contains(err.Error(), "the client sent less than 64Ki in 3.0s") {
+			if status.Code(err) != codes.DeadlineExceeded || !strings.Contains(err.Error(), "the client sent less than 64Ki in 10.0s") {
 				t.Errorf("expected DeadlineExceeded and the reason, got %v", err)
 			}
 		})
