@@ -268,11 +268,11 @@ fn a_stopped_killer_takes_no_lease_away() {
         let (stays, runs) = (unique(300), unique(60));
         let script = format!("(sleep {stays} > /dev/null 2>&1 &); sleep {runs}; true");
         let bench = Bench::new(&format!("  init: {{command: [sh, -c, '{script}']}}"), MANIFEST);
-        let server = bench.serve(tier, &["--exec-timeout", "10s"]);
+        let server = bench.serve(tier, &["--exec-timeout", "30s"]);
         let spawner = server.spawner();
         let signal = |pid, signal| kill_process(pid, signal).unwrap();
         thread::scope(|scope| {
-            let asked = scope.spawn(|| bench.ask("tried", &["--timeout", "15s"]));
+            let asked = scope.spawn(|| bench.ask("tried", &["--timeout", "45s"]));
             eventually("init", || sleeper(&runs).is_some());
             let standby = || killers_on_standby(spawner);
             eventually("all on standby", || standby().len() == all_on_standby(tier));

@@ -136,7 +136,7 @@ fn processes_that_hold_the_output_of_a_command_that_ended_are_measured() {
     for tier in tiers() {
         let fill = "for i in 1 2 3 4; do head -c 1000000 /dev/zero > $i; done";
         let script = format!("({fill}; while :; do echo '# x'; sleep 0.3; done) & exit 0");
-        let bench = Bench::new("  limits: {disk: 3Mi, timeout: 15s}", &script);
+        let bench = Bench::new("  limits: {disk: 3Mi, timeout: 60s}", &script);
         let rendered = bench.render(tier, &[]);
         let error = rendered.error();
         assert!(error.contains("took more than 3Mi of disk"), "{tier}: {error}");
@@ -148,7 +148,7 @@ fn files_in_directories_in_memory_of_its_own_count_for_a_request() {
     if !tiers().contains(&"namespaces") {
         return;
     }
-    let script = "head -c 40M /dev/zero >/tmp/a; head -c 40M /dev/zero >/dev/shm/b; sleep 20";
+    let script = "head -c 40M /dev/zero >/tmp/a; head -c 40M /dev/zero >/dev/shm/b; sleep 60";
     let rendered = Bench::new("  limits: {memory: 64Mi}", script).render("namespaces", &[]);
     let error = rendered.error();
     assert!(error.contains("raise the plugin's spec.limits.memory"), "{error}");

@@ -44,7 +44,7 @@ time.sleep(40)
 "#;
 
 /// The longest time for which others may have no port: some passes, on a busy machine.
-const OUTAGE: Duration = Duration::from_secs(10);
+const OUTAGE: Duration = Duration::from_secs(30);
 
 /// A container of the same Pod that needs a UDP port every 10 ms, such as a resolver.
 struct Neighbour {

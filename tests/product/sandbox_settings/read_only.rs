@@ -284,7 +284,7 @@ fn a_repository_that_finds_no_place_counts_for_its_request() {
         let (gate, pipe) = two_applications(&bench);
         let spec = format!("{READ_ONLY}\n  sandbox: {{read: [{gate}]}}\n  limits: {{disk: 20Mi}}");
         let script = format!(
-            "if test -s zeros; then head -c {PART_OF_LIMIT} zeros > \"$TMPDIR/more\"; sleep 10; \
+            "if test -s zeros; then head -c {PART_OF_LIMIT} zeros > \"$TMPDIR/more\"; sleep 60; \
              else cat {gate}/pipe; fi; echo 'kind: A'; echo \"ids: '$(stat -c %u .) $(id -u)'\""
         );
         bench.add("tried", &spec, &script);

@@ -153,7 +153,7 @@ mod tests {
         // Ends the wait of a read that blocks.
         let (done, is_done) = channel();
         let late = thread::spawn(move || {
-            let _ = is_done.recv_timeout(Duration::from_secs(10));
+            let _ = is_done.recv_timeout(Duration::from_mins(1));
             drop(writer);
         });
         let mut piece = [0; 1];
