@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use cmp_sandbox::Room;
 
@@ -82,7 +82,7 @@ async fn outputs_that_wait_get_memory_that_is_added() {
     let grow = |number: usize| Arc::clone(&rooms[number]).grow(4 << 20);
     // The shared part, and the part for one request.
     assert!(grow(0).await && grow(1).await);
-    let mut third = grow(2);
+    let mut third = pin!(grow(2));
     assert!(poll_once(third.as_mut()).await.is_pending());
     resize.send_replace(budget(64 << 20));
     converter.follow_budget();
@@ -115,7 +115,7 @@ async fn characters_that_are_escaped_take_memory() {
 
 #[tokio::test]
 async fn an_output_that_the_container_cannot_hold_is_an_error_at_once() {
-    let outputs = crate::budget::Share::new(1 << 20, "a small container");
+    let outputs = Share::new(1 << 20, "a small container");
     let (_resize, budget) = watch::channel(Budget { outputs, ..Budget::default() });
     let output = small_parts(LIMIT / 8);
     let converter = Converter { memory: ResponseMemory::new(budget), ..converter(AMPLE) };

@@ -7,7 +7,7 @@ use cmp_archive::{Entry, EntryKind, EntryPath, Reader, Sink, UnpackLimits};
 use flate2::{Compression, write::GzEncoder};
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
-use tokio::time::advance;
+use tokio::{sync::watch, time::advance};
 
 use super::*;
 use crate::{
