@@ -2,7 +2,10 @@
 
 use std::{fs, io, path::Path, time::Duration};
 
-use tokio::{net::UnixStream, time::timeout};
+use tokio::{
+    net::UnixStream,
+    time::{sleep, timeout},
+};
 
 use crate::supervisor::{LostSocket, Peer};
 
@@ -10,8 +13,22 @@ use crate::supervisor::{LostSocket, Peer};
 /// a live one may have a full queue.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Connects to a path that is not our own socket.
+/// Longest time between bind(2) and listen(2) of a server, which its CPU limit may stop in
+/// between. Until then, the kernel refuses connections, as it does if the server is dead.
+pub(super) const UNTIL_LISTENING: Duration = Duration::from_secs(1);
+
+/// Examines a path that is not our own socket. A socket without a server is examined again
+/// after [`UNTIL_LISTENING`].
 pub(super) async fn examine(path: &Path) -> LostSocket {
+    let found = connect(path).await;
+    if found != LostSocket::Dead {
+        return found;
+    }
+    sleep(UNTIL_LISTENING).await;
+    connect(path).await
+}
+
+async fn connect(path: &Path) -> LostSocket {
     match timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await {
         Ok(Ok(stream)) => peer(&stream).map_or_else(hidden, LostSocket::Taken),
         Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => LostSocket::Missing,
@@ -21,9 +38,9 @@ pub(super) async fn examine(path: &Path) -> LostSocket {
     }
 }
 
-/// True if a socket exists and no process listens on it.
-pub(super) async fn is_dead(path: &Path) -> bool {
-    examine(path).await == LostSocket::Dead
+/// True if a socket exists and no process listens on it at this moment.
+pub(super) async fn is_refusing(path: &Path) -> bool {
+    connect(path).await == LostSocket::Dead
 }
 
 fn hidden(error: impl Into<io::Error>) -> LostSocket {
@@ -39,13 +56,35 @@ fn peer(stream: &UnixStream) -> io::Result<Peer> {
     Ok(Peer { pid, uid: about.uid(), program })
 }
 
+/// Does `work` while a server binds `path`, and listens later.
+#[cfg(test)]
+pub(super) async fn beside_slow_server<T>(path: &Path, work: impl Future<Output = T>) -> T {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+
+    let server = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    bind(&server, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    let listens = async {
+        sleep(UNTIL_LISTENING / 2).await;
+        listen(&server, 1).unwrap();
+    };
+    tokio::join!(work, listens).0
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_listen_yet_has_taken_its_path() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.sock");
+        let found = beside_slow_server(&path, examine(&path)).await;
+        assert!(matches!(found, LostSocket::Taken(_)), "{found:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn each_condition_of_a_path_is_recognised() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.sock");
@@ -56,6 +95,6 @@ mod tests {
         assert!(peer.to_string().contains("PID") && peer.program.is_some(), "{peer}");
         drop(living);
         assert_eq!(examine(&path).await, LostSocket::Dead);
-        assert!(is_dead(&path).await);
+        assert!(is_refusing(&path).await);
     }
 }

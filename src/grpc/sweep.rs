@@ -4,30 +4,32 @@ use std::{
     fs::{self, DirEntry},
     io,
     os::unix::fs::{FileTypeExt, MetadataExt},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use rustix::process::geteuid;
+use tokio::time::sleep;
 use tracing::{info, warn};
 
-use super::{occupant::is_dead, staging::Staging};
+use super::{
+    occupant::{UNTIL_LISTENING, is_refusing},
+    staging::Staging,
+};
 use crate::{
     plugin::{Catalog, SOCKET_SUFFIX},
     supervisor::FileIdentity,
 };
 
-/// Removes each socket that refuses connections, belongs to our UID, and is not
-/// the socket of a plugin in the catalog. Live sockets stay.
+/// Removes each socket that refuses connections twice, a second apart, belongs to our UID,
+/// and is not the socket of a plugin in the catalog. Live sockets stay.
 pub async fn sweep(directory: &Path, catalog: &Catalog) -> io::Result<()> {
     let staging = Staging::new(directory)?;
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        if !is_ours(&entry)? || is_defined(&entry, catalog) {
-            continue;
-        }
-        let path = entry.path();
-        let Ok(file) = FileIdentity::of(&path) else { continue };
-        if !is_dead(&path).await {
+    let refusing = refusing(directory, catalog).await?;
+    if !refusing.is_empty() {
+        sleep(UNTIL_LISTENING).await;
+    }
+    for (path, file) in refusing {
+        if !is_refusing(&path).await {
             continue;
         }
         match staging.remove(&path, file) {
@@ -37,6 +39,23 @@ pub async fn sweep(directory: &Path, catalog: &Catalog) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The sockets that may be removed if they still refuse connections later.
+async fn refusing(directory: &Path, catalog: &Catalog) -> io::Result<Vec<(PathBuf, FileIdentity)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if !is_ours(&entry)? || is_defined(&entry, catalog) {
+            continue;
+        }
+        let path = entry.path();
+        let Ok(file) = FileIdentity::of(&path) else { continue };
+        if is_refusing(&path).await {
+            found.push((path, file));
+        }
+    }
+    Ok(found)
 }
 
 fn is_ours(entry: &DirEntry) -> io::Result<bool> {
@@ -57,9 +76,18 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
-    use crate::plugin::catalog_of;
+    use crate::{grpc::occupant::beside_slow_server, plugin::catalog_of};
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_listen_yet_keeps_its_socket() {
+        let sockets = tempfile::tempdir().unwrap();
+        let path = sockets.path().join("slow.sock");
+        let catalog = Catalog::default();
+        beside_slow_server(&path, sweep(sockets.path(), &catalog)).await.unwrap();
+        assert!(path.exists());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn sweep_removes_only_dead_sockets_without_a_plugin() {
         let sockets = tempfile::tempdir().unwrap();
         let path = |name: &str| sockets.path().join(name);
