@@ -49,7 +49,8 @@ impl<B: Bind> Supervisor<B> {
         Self { binder, listeners: BTreeMap::new(), taken: BTreeSet::new(), state }
     }
 
-    /// Serves the desired plugins until `stop`, then retires every plugin.
+    /// Serves the desired plugins until `stop`, then retires every plugin. A pass is
+    /// abandoned at `stop`: creating a socket may take seconds.
     ///
     /// Each pass compares the served plugins with the desired ones. So it does not
     /// matter how many changes came at once, or whether one failed before.
@@ -57,9 +58,13 @@ impl<B: Bind> Supervisor<B> {
         let mut states = self.state.subscribe();
         loop {
             self.prepare();
-            self.retire_lost().await;
-            let desired = self.state.borrow().desired.clone();
-            let failed = self.converge(&desired).await;
+            let pass = async {
+                self.retire_lost().await;
+                let desired = self.state.borrow().desired.clone();
+                let failed = self.converge(&desired).await;
+                (desired, failed)
+            };
+            let Some((desired, failed)) = stop.run_until_cancelled(pass).await else { break };
             let served = self.serves();
             self.state.send_modify(|state| {
                 state.tried = Some(desired);

@@ -10,7 +10,8 @@ use crate::plugin::{PluginDefinition, PluginName};
 
 /// Creates a plugin's socket and serves it.
 pub trait Bind {
-    /// Returns once the socket is visible to clients and answers.
+    /// Returns once the socket is visible to clients and answers. Dropping the future
+    /// closes the socket.
     fn bind(&self, definition: Arc<PluginDefinition>)
     -> impl Future<Output = io::Result<Listener>>;
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::*;
 use crate::plugin::{PluginDefinition, catalog_of as catalog};
@@ -14,6 +14,8 @@ use crate::plugin::{PluginDefinition, catalog_of as catalog};
 #[derive(Default)]
 struct Scripted {
     failures: Mutex<usize>,
+    /// Creating a socket never ends.
+    hangs: Mutex<bool>,
     bound: Mutex<Vec<String>>,
     /// The answer to each examination.
     lost: Mutex<Option<LostSocket>>,
@@ -23,6 +25,9 @@ impl Bind for Arc<Scripted> {
     async fn bind(&self, definition: Arc<PluginDefinition>) -> io::Result<Listener> {
         // Readers of the state run while a socket is created.
         sleep(Duration::from_millis(1)).await;
+        if *self.hangs.lock().unwrap() {
+            return std::future::pending().await;
+        }
         let mut failures = self.failures.lock().unwrap();
         if *failures > 0 {
             *failures -= 1;
@@ -111,6 +116,25 @@ async fn a_plugin_that_cannot_be_served_delays_no_examination_of_the_others() {
         stop.cancel();
     };
     tokio::join!(supervisor.run(stop.clone()), check);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_does_not_wait_for_a_socket_that_is_being_created() {
+    let binder = Arc::new(Scripted::default());
+    let (state, mut states) = watch::channel(State::default());
+    let supervisor = Supervisor::new(Arc::clone(&binder), state.clone());
+    desire(&state, &["a"]);
+    let stop = CancellationToken::new();
+    let check = async {
+        serves(&mut states, &catalog(&["a"])).await;
+        *binder.hangs.lock().unwrap() = true;
+        desire(&state, &["a", "b"]);
+        sleep(EXAMINE).await;
+        stop.cancel();
+    };
+    let stopped = async { tokio::join!(supervisor.run(stop.clone()), check) };
+    timeout(100 * EXAMINE, stopped).await.unwrap();
+    assert_eq!(state.borrow().served, Catalog::default());
 }
 
 /// Serves plugin `a` while `check` runs.
