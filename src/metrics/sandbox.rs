@@ -66,7 +66,7 @@ impl Metrics {
     pub fn isolated(&self, isolation: &'static str, leases: u32) {
         self.gauge(&ISOLATION, &[Dimension::Isolation.is(isolation)]).set(1.0);
         self.gauge(&LEASES, &[]).set(f64::from(leases));
-        self.counter(&QUARANTINES, &[]).absolute(0);
+        self.quarantines(0);
         self.leases_quarantined(0);
         self.spawner_answers(true);
         self.orphans_reaped(0);
@@ -77,9 +77,9 @@ impl Metrics {
         self.flag(&FEATURES, &[Dimension::Feature.is(feature.as_str())], is_confined);
     }
 
-    /// Counts leases that are newly quarantined.
-    pub fn quarantines(&self, new: u64) {
-        self.counter(&QUARANTINES, &[]).increment(new);
+    /// Sets the number of quarantines since the start.
+    pub fn quarantines(&self, total: u64) {
+        self.counter(&QUARANTINES, &[]).absolute(total);
     }
 
     /// Sets the number of leases that are quarantined now.
@@ -116,6 +116,7 @@ mod tests {
     fn the_tier_and_quarantined_leases_are_shown() {
         let metrics = Metrics::new();
         metrics.isolated("none", 64);
+        metrics.quarantines(1);
         metrics.quarantines(2);
         metrics.leases_quarantined(2);
         metrics.leases_quarantined(1);

@@ -25,15 +25,13 @@ pub(super) async fn follow(
     states: watch::Sender<State>,
     metrics: Metrics,
 ) {
-    let mut known = 0;
     loop {
         let now = health.borrow_and_update().clone();
         let quarantined = now.quarantined();
-        metrics.quarantines(quarantined.saturating_sub(known) as u64);
+        metrics.quarantines(now.quarantines);
         metrics.leases_quarantined(u32::try_from(quarantined).unwrap_or(u32::MAX));
         metrics.spawner_answers(!now.is_silent);
         metrics.orphans_reaped(now.orphans);
-        known = quarantined;
         report(&states, Component::Spawner, spawner(now.is_silent));
         let reasons: Vec<_> = now.reasons().take(MAX_REASONS).collect();
         report(&states, Component::Leases, condition(quarantined, leases as usize, &reasons));
@@ -62,7 +60,25 @@ fn condition(quarantined: usize, leases: usize, reasons: &[&str]) -> Condition {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use super::*;
+    use crate::ready::poll_once;
+
+    #[tokio::test]
+    async fn quarantines_between_two_looks_are_counted() {
+        let (health, seen) = watch::channel(Health::default());
+        let metrics = Metrics::new();
+        let mut following =
+            pin!(follow(seen, 16, watch::channel(State::default()).0, metrics.clone()));
+        for total in [1, 3] {
+            // None of them lasts until the next look.
+            health.send_modify(|health| health.quarantines = total);
+            assert!(poll_once(following.as_mut()).await.is_pending());
+            let sample = format!("argocd_cmp_lease_quarantines_total {total}");
+            assert!(metrics.render().lines().any(|line| line == sample), "{total}");
+        }
+    }
 
     #[test]
     fn a_silent_spawner_is_bad() {

@@ -13,6 +13,8 @@ pub struct Health {
     pub is_silent: bool,
     /// Number of orphans of requests that the spawner has collected.
     pub orphans: u64,
+    /// Number of leases that could not be ended at once, since the start.
+    pub quarantines: u64,
     /// Leases that cannot be ended yet, with the reasons.
     quarantined: BTreeMap<u64, String>,
 }
@@ -33,6 +35,7 @@ impl Health {
     /// workspaces.
     pub(super) fn quarantine(&mut self, lease: &Quarantined, root: &Path) -> String {
         let reason = reason(lease, root);
+        self.quarantines += 1;
         self.quarantined.insert(lease.lease, reason.clone());
         reason
     }
@@ -72,7 +75,7 @@ mod tests {
         health.quarantine(&quarantined(2), Path::new("/work"));
         assert_eq!(health.quarantined(), 2);
         assert!(health.heal(1) && !health.heal(1) && !health.heal(3));
-        assert_eq!(health.quarantined(), 1);
+        assert_eq!((health.quarantined(), health.quarantines), (1, 2));
     }
 
     #[test]
