@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use prost::Message as _;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{Instrument, warn};
 
@@ -79,6 +80,11 @@ impl PluginService {
         answer
     }
 
+    /// An answer that counts until it is sent.
+    fn answer<T: Default>(&self, message: Bytes) -> Response<T> {
+        encoded::answer(message, self.backend.answers.token())
+    }
+
     /// Checks the length of the message itself. The converter ends earlier, so that no output
     /// takes more memory than one answer: it measures manifests before the last of them has
     /// its final form, and announcements before they are encoded.
@@ -110,7 +116,7 @@ impl ConfigManagementPluginService for PluginService {
             Ok((message, outcome))
         })
         .await
-        .map(|message| encoded::answer(message, self.backend.answers.token()))
+        .map(|message| self.answer(message))
     }
 
     async fn match_repository(
@@ -127,10 +133,10 @@ impl ConfigManagementPluginService for PluginService {
                 Verdict::Claimed => Outcome::Ok,
                 Verdict::Unclaimed | Verdict::NoRule => Outcome::NoMatch,
             };
-            Ok((response, outcome))
+            Ok((response.encode_to_vec().into(), outcome))
         })
         .await
-        .map(Response::new)
+        .map(|message| self.answer(message))
     }
 
     async fn get_parameters_announcement(
@@ -141,7 +147,7 @@ impl ConfigManagementPluginService for PluginService {
             self.check(self.backend.pipeline.announce(incoming, &mut call.context).await?)
         })
         .await
-        .map(|message| encoded::answer(message, self.backend.answers.token()))
+        .map(|message| self.answer(message))
     }
 
     async fn check_plugin_configuration(
@@ -154,6 +160,7 @@ impl ConfigManagementPluginService for PluginService {
             is_discovery_configured: plugin.discovery.is_some(),
             provide_git_creds: plugin.provide_git_credentials,
         };
-        call.end(Ok::<_, CallError>((response, Outcome::Ok))).map(Response::new)
+        call.end(Ok::<_, CallError>((response.encode_to_vec().into(), Outcome::Ok)))
+            .map(|message| self.answer(message))
     }
 }

@@ -1,6 +1,13 @@
 //! Supervisors that are told to stop.
 
-use std::{fs, process::Command, time::Instant};
+use std::{
+    fs,
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    process::Command,
+    time::Instant,
+};
 
 use rustix::{
     io::ioctl_fionread,
@@ -136,6 +143,50 @@ fn a_socket_is_removed_as_soon_as_its_directory_is_writable_again() {
     mounted.become_writable(true);
     eventually("the socket to go", || !folders.socket("gone").exists());
     assert_eq!(connect(&folders.socket("stays")), Fate::Served);
+}
+
+/// Type of an HTTP/2 frame with headers.
+const HEADERS: u8 = 1;
+
+/// The HTTP/2 preface, SETTINGS with an initial window of 0 bytes, and a call of
+/// `CheckPluginConfiguration` with an empty message.
+const CHECK: [&[u8]; 4] = [
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\0\0",
+    b"\0\0\x6d\x01\x04\0\0\0\x01\x83\x86",
+    b"\x04\x3e/plugin.ConfigManagementPluginService/CheckPluginConfiguration\
+      \x01\x09localhost\x0f\x10\x10application/grpc\x00\x02te\x08trailers",
+    b"\0\0\x05\0\x01\0\0\0\x01\0\0\0\0\0",
+];
+
+/// Makes a call, and takes the head of its answer but no message.
+fn ask_without_window(socket: &Path) -> UnixStream {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(&CHECK.concat()).unwrap();
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).unwrap();
+        let [_, length_high, length_low, kind, ..] = head;
+        let mut frame = vec![0; u16::from_be_bytes([length_high, length_low]).into()];
+        stream.read_exact(&mut frame).unwrap();
+        if kind == HEADERS {
+            return stream;
+        }
+    }
+}
+
+#[test]
+fn a_stop_waits_for_an_answer_that_its_client_has_not_taken() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    let server = folders.serve();
+    let _client = ask_without_window(&folders.socket("a"));
+    server.signal(Signal::TERM);
+    server.says("\"msg\":\"stopping\"");
+    // It ends the wait at once.
+    server.signal(Signal::TERM);
+    let line = server.says("cutting off the remaining requests");
+    assert!(line.contains("\"answers\":1"), "{line}");
 }
 
 #[test]
