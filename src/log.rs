@@ -78,9 +78,11 @@ impl LogControl {
     /// Replaces the filter.
     pub fn set(&self, filter: LogFilter) -> Result<(), String> {
         let Some(handle) = &self.handle else { return Err("there is no log".to_owned()) };
+        // Held over both: `reload` has a lock of its own, and another filter could come between.
+        let mut shown = self.filter.lock().unwrap_or_else(PoisonError::into_inner);
         handle.reload(filter.targets()).map_err(|error| error.to_string())?;
         info!(filter = %filter, "the log has another filter");
-        *self.filter.lock().unwrap_or_else(PoisonError::into_inner) = filter;
+        *shown = filter;
         Ok(())
     }
 }
@@ -196,5 +198,32 @@ fn word(level: Level) -> &'static str {
         Level::INFO => "info",
         Level::DEBUG => "debug",
         Level::TRACE => "trace",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Barrier, thread};
+
+    use super::*;
+
+    #[test]
+    fn the_filter_that_is_shown_is_the_one_in_use() {
+        let (_layer, handle) = reload::Layer::new(LogFilter::default().targets());
+        let control = LogControl { filter: Arc::default(), handle: Some(handle.clone()) };
+        let together = Barrier::new(2);
+        for _ in 0..1000 {
+            thread::scope(|scope| {
+                for level in [LevelFilter::WARN, LevelFilter::DEBUG] {
+                    let (control, together) = (&control, &together);
+                    scope.spawn(move || {
+                        together.wait();
+                        control.set(level.into()).unwrap();
+                    });
+                }
+            });
+            let shown = control.filter.lock().unwrap().targets();
+            assert_eq!(handle.clone_current(), Some(shown));
+        }
     }
 }
