@@ -18,8 +18,8 @@ const MEMORY_DIVISOR: u64 = 8;
 /// names (64 MiB).
 const MOST_MEMORY: u64 = 1536 * MIB;
 
-/// Processes and threads of supervisor and spawner: the supervisor has at most 34
-/// threads (27 and five others of `serve/threads.rs`, the first one, and one for the log),
+/// Processes and threads of supervisor and spawner: the supervisor has at most 35
+/// threads (28 and five others of `serve/threads.rs`, the first one, and one for the log),
 /// the spawner is one process with two standbys, a census, a meter, a cleaner and four
 /// enders. The rest is for probes and commands of people.
 const PROCESSES: u64 = 64;

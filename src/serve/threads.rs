@@ -18,10 +18,10 @@ use crate::request::most_threads;
 /// only cost memory.
 const MAX_THREADS: usize = 4;
 
-/// Threads for files: definitions, the container's limits, the work volume, the
-/// directories of the supervisor, paths of `--read`, paths in errors, and bundles. Each of
-/// them that does not answer keeps one thread.
-const FOR_FILES: usize = 7;
+/// Threads for files: definitions, the container's limits, the work volume, the work
+/// directories, the plugins directory, paths of `--read`, paths in errors, and bundles. Each
+/// of them that does not answer keeps one thread.
+const FOR_FILES: usize = 8;
 
 /// Threads that other parts start later: for programs of definitions, metrics, changes of
 /// definitions and of sockets, and traces.

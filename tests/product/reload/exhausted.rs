@@ -70,7 +70,7 @@ fn a_start_without_enough_processes_names_the_limit() {
     let folders = Folders::new();
     let work = tempfile::tempdir().unwrap();
     fs::set_permissions(work.path(), Permissions::from_mode(0o777)).unwrap();
-    // On one processor, 17 threads are needed.
+    // On one processor, 18 threads are needed.
     for processes in ["12", "16"] {
         let mut command = Command::new("sh");
         let script = "ulimit -u $0 2>/dev/null || ulimit -p $0; exec \"$@\"";
