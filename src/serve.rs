@@ -282,8 +282,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
         proven = link.try_sandbox(abilities, &socket_dir) => proven?,
     }
     let listeners = Listeners::open(config, abilities.tier)?;
-    let supervisor = Supervisor::new(binder, state.clone());
-    let stop = CancellationToken::new();
+    let (stop, supervisor) = (CancellationToken::new(), Supervisor::new(binder, state.clone()));
     let parts = Parts::new(stop.clone());
     let (following, prompt) = loader.follow(stop.clone());
     parts.run("supervisor", supervisor.run(stop.clone()));

@@ -41,12 +41,13 @@ pub struct Deadline {
     client: Option<Duration>,
     /// The time that the plugin grants.
     plugin: Option<Duration>,
-    /// Milliseconds after the beginning at which the plugin's time begins.
-    plugin_from: u32,
     /// The container has a CPU limit.
     is_throttled: bool,
+    /// The time from the beginning until that of the plugin begins, in whole tenths of a second.
+    /// Errors carry a deadline, so it is small.
+    packing: u16,
     /// The part of the client's time in which the rest of the archive is read, in
-    /// milliseconds. Errors carry a deadline, so it is small.
+    /// milliseconds.
     drain: u32,
 }
 
@@ -84,13 +85,14 @@ impl Deadline {
     #[must_use]
     pub fn new(client: Option<Duration>, plugin: Option<Duration>) -> Self {
         let began = TokioInstant::now().into_std();
-        Self { began, client, plugin, plugin_from: 0, is_throttled: false, drain: 0 }
+        Self { began, client, plugin, is_throttled: false, packing: 0, drain: 0 }
     }
 
     /// The deadline with the plugin's limit as of now.
     #[must_use]
     pub fn with_plugin(self, plugin: Option<Duration>) -> Self {
-        Self { plugin, plugin_from: milliseconds(self.elapsed()), ..self }
+        let packing = self.elapsed().as_millis() / 100;
+        Self { plugin, packing: packing.try_into().unwrap_or(u16::MAX), ..self }
     }
 
     /// True if the client has a deadline.
@@ -120,7 +122,7 @@ impl Deadline {
         let needed = |bytes: u64| Duration::from_millis(bytes.saturating_mul(1000) / DRAIN_RATE);
         let own = needed(unread).min(granted / MAX_DRAIN_DIVISOR);
         let drain = own.max(needed(all).min(granted / MAX_OTHERS_DIVISOR));
-        Self { drain: milliseconds(drain), ..*self }
+        Self { drain: u32::try_from(drain.as_millis()).unwrap_or(u32::MAX), ..*self }
     }
 
     /// The time at which work must stop.
@@ -145,7 +147,7 @@ impl Deadline {
                 (granted, Duration::ZERO, ANSWER_BUFFER + throttling + self.drain())
             }
             Clock::Plugin => {
-                (self.plugin?, Duration::from_millis(self.plugin_from.into()), Duration::ZERO)
+                (self.plugin?, Duration::from_millis(self.packing.into()) * 100, Duration::ZERO)
             }
         };
         let at = self.began.checked_add(from)?.checked_add(granted.saturating_sub(reserved))?;
@@ -198,11 +200,6 @@ impl Deadline {
             None => Ok(work.await),
         }
     }
-}
-
-/// A time in milliseconds, which needs no more memory than half of one in nanoseconds.
-fn milliseconds(time: Duration) -> u32 {
-    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }
 
 /// The settings that extend the deadline of Argo CD's client.

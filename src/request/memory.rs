@@ -327,14 +327,14 @@ mod tests {
         let (resize, resized) = watch::channel(budget(0));
         let memory = ResponseMemory::new(resized);
         thread::scope(|threads| {
-            let resizes = threads.spawn(|| {
+            let other = threads.spawn(|| {
                 for size in (1..=2).cycle().take(10_000) {
                     resize.send_replace(budget((4 * size * UNIT) as u64));
                     memory.fit();
                     assert_eq!(*memory.total.lock().unwrap(), size);
                 }
             });
-            while !resizes.is_finished() {
+            while !other.is_finished() {
                 memory.fit();
             }
         });

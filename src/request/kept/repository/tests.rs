@@ -99,7 +99,7 @@ async fn an_archive_without_space_is_not_tried_again_at_once() {
 async fn a_place_is_taken_before_the_files_are_shared() {
     let disk = Share::new(16 * MIB, "a test");
     let leases = Share::new(8, "a test");
-    let shelf = shelf_within(Budget { disk, leases, ..Budget::default() }, true);
+    let shelf = shelf_within(Budget { leases, disk, ..Budget::default() }, true);
     let turn = async |letter| match ask(&shelf, READ_ONLY, header(letter, LEAST)).await {
         Repository::New(turn) => turn,
         other @ (Repository::Own | Repository::Shared(_)) => panic!("{other:?}"),
