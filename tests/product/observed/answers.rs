@@ -50,6 +50,12 @@ fn a_request_is_counted_in_every_family_that_it_concerns() {
         let series = format!("argocd_cmp_budget_used{{resource=\"{resource}\"}}");
         assert!(observed.value(&series).is_some(), "{series}");
     }
+}
+
+#[test]
+fn no_resource_is_short_while_nothing_waits() {
+    let observed = Observed::new(&[("good", "echo 'kind: A'")], &[]);
+    assert!(observed.render("good").status.success());
     for resource in ["memory", "processes", "requests"] {
         let series = format!("argocd_cmp_budget_short{{resource=\"{resource}\"}}");
         assert_eq!(observed.value(&series), Some(0.0), "{series}");

@@ -253,12 +253,12 @@ fn the_dashboard_shows_the_process_of_the_supervisor_alone() {
         })
         .collect();
     assert_eq!(tests.len(), 2, "{tests:?}");
-    evaluates(series_of_a_pod(), tests);
+    evaluates(&series_of_a_pod(), &tests);
 }
 
 /// Asserts results of expressions over series with a sample each minute.
 #[track_caller]
-fn evaluates(series: Vec<Value>, tests: Vec<Value>) {
+fn evaluates(series: &[Value], tests: &[Value]) {
     let test = serde_json::json!({
         "interval": "1m", "input_series": series, "promql_expr_test": tests,
     });
@@ -283,7 +283,7 @@ fn shows(title: &str, series: &[(&str, &str)], value: f64) {
         .map(|(series, values)| serde_json::json!({"series": series, "values": values}));
     let samples = serde_json::json!([{"labels": "{}", "value": value}]);
     let test = serde_json::json!({"expr": expression, "eval_time": "10m", "exp_samples": samples});
-    evaluates(series.collect(), vec![test]);
+    evaluates(&series.collect::<Vec<_>>(), &[test]);
 }
 
 #[test]
