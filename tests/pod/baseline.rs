@@ -42,7 +42,7 @@ impl State {
             files: used.files,
             bytes: used.bytes,
             resident: processes.iter().map(|process| process.resident).sum(),
-            quarantined: pod.metric("argocd_cmp_lease_quarantines_total").unwrap(),
+            quarantined: pod.metric("argocd_cmp_leases_quarantined").unwrap(),
             in_flight: pod.metric("argocd_cmp_requests_in_flight").unwrap(),
         }
     }
