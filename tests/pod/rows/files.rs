@@ -24,12 +24,12 @@ import time; time.sleep(8)
         .spec(&format!("limits: {{files: {LIMIT}}}"));
     let _turn = turn::take();
     let Some(pod) = shipped().0.start(&[plugin], &[]) else { return };
-    let victim = pod.victim();
     let before = pod.used().files;
+    let victim = pod.victim();
     let call = pod.request("creator").start();
     let mut most = 0;
     while !call.has_ended() {
-        most = most.max(pod.used().files - before);
+        most = most.max(pod.used().files.saturating_sub(before));
         thread::sleep(PAUSE);
     }
     let error = call.wait().unwrap_err();
