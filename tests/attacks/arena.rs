@@ -25,7 +25,7 @@ use crate::{
     supervisor::{NotServing, Options, Supervisor},
     targets::Targets,
     victims::Victims,
-    waiting::{LOOK_AGAIN, PATIENCE},
+    waiting::{LOOK_AGAIN, PATIENCE, until},
 };
 
 /// UIDs for tenants: more than there are leases, fewer than `STRIDE`.
@@ -140,15 +140,12 @@ impl Arena {
         let calls = self.victims.heard();
         let seen = Seen { left: &left, calls: &calls };
         let aftermath = self.before.compare(&self.targets, attack.staging);
-        let quarantined = self.supervisor.text().contains("is not leased again");
+        let heals = until(PATIENCE, || self.supervisor.quarantined() == 0);
         self.before.restore(&self.targets);
         expected.judge(&answer)?;
         attack.evidence.judge(expected, &answer, &seen)?;
         aftermath.map_err(|left| format!("{left}, after {answer:?}"))?;
-        if quarantined {
-            return Err(format!("a UID is quarantined, after {answer:?}"));
-        }
-        Ok(())
+        heals.then_some(()).ok_or_else(|| format!("a UID stays quarantined, after {answer:?}"))
     }
 
     /// Undoes the changes of an attack that is expected to work in this tier, and
