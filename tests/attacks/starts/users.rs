@@ -15,6 +15,7 @@ use crate::{
     arena::USERS,
     processes::{self, Process},
     setting::Setting,
+    waiting::until,
 };
 
 pub(super) const FACTS: &[Fact] = &[
@@ -123,11 +124,12 @@ fn shows_no_secrets(setting: Setting) -> Result<(), String> {
     check(met >= 2, || format!("only {met} processes have the variable that the plugin may see"))
 }
 
-/// Nothing, instead of an error, if the process has ended meanwhile: one that measured the
-/// request may have.
+/// Nothing, instead of an error, if the process ends: one that measures the request may. Its
+/// memory is gone a moment before its state tells it.
 fn if_well<T: Default>(process: &Process, read: Result<T, String>) -> Result<T, String> {
     read.or_else(|error| {
-        check(!process.is_well(), || format!("{process:?}: {error}")).map(|()| T::default())
+        let ends = until(PATIENCE, || !process.is_well());
+        check(ends, || format!("{process:?}: {error}")).map(|()| T::default())
     })
 }
 
