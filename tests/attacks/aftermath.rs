@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     arena::is_ours,
-    attack::Staging,
+    attack::{Attack, Staging},
     helper,
     payload::{DROPPED, EVIL, SHARED, SYSTEM},
     processes::{self, Owner, Process},
@@ -78,15 +78,32 @@ impl Before {
     }
 
     /// Waits until everything is as before. The error lists the differences that
-    /// remain.
-    pub(crate) fn compare(&self, targets: &Targets, staging: Staging) -> Result<(), String> {
-        let grace = if staging == Staging::CutOff { GRACE } else { Duration::ZERO };
+    /// remain. An attack that kills may not have replaced the cleaner either.
+    pub(crate) fn compare(&mut self, targets: &Targets, attack: &Attack) -> Result<(), String> {
+        let grace = if attack.staging == Staging::CutOff { GRACE } else { Duration::ZERO };
         let mut different = None;
         until(PATIENCE + grace, || {
             different = self.difference(targets);
+            if different.is_some() && !attack.kills() {
+                self.accept_cleaner(targets);
+            }
             different.is_none()
         });
         different.map_or(Ok(()), Err)
+    }
+
+    /// Compares with the cleaner of now if it has the same UID and priority: the spawner
+    /// replaces one that does not answer for some seconds.
+    pub(crate) fn accept_cleaner(&mut self, targets: &Targets) {
+        let is_cleaner = |process: &Process| process.is_cleaner(targets.spawner);
+        let was = self.processes.iter().find(|process| is_cleaner(process)).cloned();
+        let now = processes_of(&self.uids, targets).into_iter().find(is_cleaner);
+        if let Some((was, now)) = was.zip(now)
+            && (was.uid, was.nice) == (now.uid, now.nice)
+        {
+            self.processes.remove(&was);
+            self.processes.insert(now);
+        }
     }
 
     /// Lists every difference to the state before.

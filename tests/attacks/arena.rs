@@ -128,6 +128,8 @@ impl Arena {
     /// Runs an attack as a tenant and judges its result. The error says which
     /// promise of the tier was broken.
     pub(crate) fn face(&mut self, attack: &Attack) -> Result<(), String> {
+        // Only the attack itself may not have replaced it.
+        self.before.accept_cleaner(&self.targets);
         let targets = serde_json::to_string(&self.targets).expect("targets as JSON");
         let environment = [(helper::NAME, attack.name), (helper::TARGETS, targets.as_str())];
         let parcel = parcel(&self.archive, &environment, attack.timeout());
@@ -139,7 +141,7 @@ impl Arena {
         let left = self.settle(attack, expected);
         let calls = self.victims.heard();
         let seen = Seen { left: &left, calls: &calls };
-        let aftermath = self.before.compare(&self.targets, attack.staging);
+        let aftermath = self.before.compare(&self.targets, attack);
         let heals = until(PATIENCE, || self.supervisor.quarantined() == 0);
         self.before.restore(&self.targets);
         expected.judge(&answer)?;

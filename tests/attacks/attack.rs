@@ -138,6 +138,11 @@ impl Attack {
         matches!(self.expected, Expected::Told(flag) if flag.starts_with("--max-"))
     }
 
+    /// True if its success kills processes of others.
+    pub(crate) fn kills(&self) -> bool {
+        matches!(self.evidence, Evidence::Leaves(texts) if texts.contains(&"killed"))
+    }
+
     /// Attacks that exceed their timeout are slow, so each tier runs them in one
     /// setting only.
     pub(crate) fn is_for(&self, setting: Setting) -> bool {

@@ -81,6 +81,11 @@ impl Process {
         self.name == "cmp-standby" && self.parent == spawner
     }
 
+    /// True if the process removes files of ended requests of this spawner.
+    pub(crate) fn is_cleaner(&self, spawner: i32) -> bool {
+        self.name == "cmp-cleaner" && self.parent == spawner
+    }
+
     /// True if the process still exists and is not stopped.
     pub(crate) fn is_well(&self) -> bool {
         let now = Self::of(self.pid);
