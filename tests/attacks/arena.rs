@@ -15,7 +15,7 @@ use tokio::runtime::{self, Runtime};
 
 use crate::{
     aftermath::Before,
-    attack::{Attack, Expected},
+    attack::{Attack, BEGAN, Expected, Staging},
     evidence::{Evidence, Seen},
     helper,
     outcome::Outcome,
@@ -130,13 +130,7 @@ impl Arena {
     pub(crate) fn face(&mut self, attack: &Attack) -> Result<(), String> {
         // Only the attack itself may not have replaced it.
         self.before.accept_cleaner(&self.targets);
-        let targets = serde_json::to_string(&self.targets).expect("targets as JSON");
-        let environment = [(helper::NAME, attack.name), (helper::TARGETS, targets.as_str())];
-        let parcel = parcel(&self.archive, &environment, attack.timeout());
-        let socket = self.directory.path().join("sockets/attack.sock");
-        let answer = self.runtime.block_on(generate(&socket, &parcel));
-        let answer: Result<Outcome, String> =
-            answer.and_then(|manifest| helper::outcome(&manifest));
+        let answer = self.ask(attack);
         let expected = attack.expected(self.setting);
         let left = self.settle(attack, expected);
         let calls = self.victims.heard();
@@ -148,6 +142,25 @@ impl Arena {
         attack.evidence.judge(expected, &answer, &seen)?;
         aftermath.map_err(|left| format!("{left}, after {answer:?}"))?;
         heals.then_some(()).ok_or_else(|| format!("a UID stays quarantined, after {answer:?}"))
+    }
+
+    /// Requests an attack. One that should exceed its timeout gets more and more time, until
+    /// the error shows that it has begun.
+    fn ask(&self, attack: &Attack) -> Result<Outcome, String> {
+        let targets = serde_json::to_string(&self.targets).expect("targets as JSON");
+        let environment = [(helper::NAME, attack.name), (helper::TARGETS, targets.as_str())];
+        let socket = self.directory.path().join("sockets/attack.sock");
+        let mut timeout = attack.timeout();
+        loop {
+            let parcel = parcel(&self.archive, &environment, timeout);
+            let answer = self.runtime.block_on(generate(&socket, &parcel));
+            let is_early = attack.staging == Staging::CutOff
+                && answer.as_ref().is_err_and(|error| !error.contains(BEGAN));
+            if !is_early || timeout > PATIENCE {
+                return answer.and_then(|manifest| helper::outcome(&manifest));
+            }
+            timeout *= 2;
+        }
     }
 
     /// Undoes the changes of an attack that is expected to work in this tier, and

@@ -5,7 +5,7 @@ use std::{env, fs, os::unix::net::UnixListener, path::Path, process::ExitCode, t
 use serde_json::json;
 
 use crate::{
-    attack::{Attack, Staging},
+    attack::{Attack, BEGAN, Staging},
     control, emulate,
     outcome::Outcome,
     table,
@@ -58,6 +58,9 @@ fn staged(is_init: bool) {
     if is_init != (attack.staging == Staging::Init) {
         // Only one of the plugin's two commands attacks.
         return report(&Outcome::done("an honest command"));
+    }
+    if attack.staging == Staging::CutOff {
+        eprintln!("{BEGAN}");
     }
     let outcome = (attack.payload)(&targets());
     if is_init {

@@ -2,11 +2,11 @@
 
 use nix::errno::Errno;
 
-use super::ALONE;
+use super::{ALONE, resources::FILE_SIZE};
 use crate::{
     attack::{
         Attack,
-        Expected::{Refused, Residual, Stopped, Works},
+        Expected::{Refused, Residual, Works},
     },
     evidence::Evidence::{Brings, Leaves, Makes},
     payload::{attributes, files, tree},
@@ -166,5 +166,5 @@ pub(super) const TREES: &[Attack] = &[
         "repo/open",
         "repo/self",
     ])),
-    Attack::new("tree_sparse_file", tree::sparse, Stopped).seen(Makes(&["repo/sparse"])),
+    Attack::new("tree_sparse_file", tree::sparse, FILE_SIZE).seen(Makes(&["repo/sparse"])),
 ];

@@ -6,7 +6,7 @@ use super::ALONE;
 use crate::{
     attack::{
         Attack,
-        Expected::{self, Nothing, Refused, Stopped, Works},
+        Expected::{self, Nothing, Refused, TimedOut, Works},
         Staging::{CutOff, Init},
         User::{Owner, Root},
     },
@@ -69,7 +69,7 @@ pub(super) const PROCESSES: &[Attack] = &[
 
 pub(super) const LEFTOVERS: &[Attack] = &[
     Attack::new("left_daemon", leftovers::daemon, Works).seen(Leaves(&["processes left"])),
-    Attack::new("left_daemon_with_output", leftovers::daemon_with_output, Stopped)
+    Attack::new("left_daemon_with_output", leftovers::daemon_with_output, TimedOut)
         .staged(CutOff)
         .seen(Leaves(&["processes left"])),
     Attack::new("left_daemon_of_init", leftovers::daemon, Works)
@@ -85,8 +85,8 @@ pub(super) const LEFTOVERS: &[Attack] = &[
     Attack::new("left_stopper_of_init", leftovers::lone_stopper, Works)
         .staged(Init)
         .seen(Leaves(&["stopped"])),
-    Attack::new("left_stopped", leftovers::stop_self, Stopped).staged(CutOff).seen(Outlives),
-    Attack::new("left_deaf", leftovers::ignore_end, Stopped).staged(CutOff).seen(Outlives),
+    Attack::new("left_stopped", leftovers::stop_self, TimedOut).staged(CutOff).seen(Outlives),
+    Attack::new("left_deaf", leftovers::ignore_end, TimedOut).staged(CutOff).seen(Outlives),
     Attack::new("left_zombies", leftovers::zombies, Works).seen(Leaves(&["processes left"])),
     Attack::new("left_1000_orphans", leftovers::many_orphans, Works)
         .seen(Leaves(&["processes left"]))

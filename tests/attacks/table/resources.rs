@@ -3,7 +3,7 @@
 use crate::{
     attack::{
         Attack,
-        Expected::{self, Refused, Stopped, Told, Works},
+        Expected::{self, Refused, TimedOut, Told, Works},
         Staging::{CutOff, Init},
     },
     evidence::{
@@ -16,10 +16,10 @@ use crate::{
 
 pub(super) const RESOURCES: &[Attack] = &[
     Attack::new("rs_memory", resources::memory, Refused),
-    Attack::new("rs_file", resources::file, Stopped).seen(Makes(&["repo/large"])),
-    Attack::new("rs_memory_file", resources::memory_file, Stopped),
-    Attack::new("rs_processor", resources::processor, Stopped).staged(CutOff).seen(Runs),
-    Attack::new("rs_output", resources::output, Stopped).seen(Floods),
+    Attack::new("rs_file", resources::file, FILE_SIZE).seen(Makes(&["repo/large"])),
+    Attack::new("rs_memory_file", resources::memory_file, FILE_SIZE),
+    Attack::new("rs_processor", resources::processor, TimedOut).staged(CutOff).seen(Runs),
+    Attack::new("rs_output", resources::output, OUTPUT).seen(Floods),
     Attack::new("rs_errors", resources::errors, Works),
     Attack::new("rs_descriptors", resources::descriptors, Refused),
     Attack::new("rs_disk", resources::disk, Works).seen(Makes(&["repo/piece-0", "repo/piece-7"])),
@@ -27,6 +27,8 @@ pub(super) const RESOURCES: &[Attack] = &[
     Attack::new("rs_hidden_space", resources::hidden_space, Refused),
 ];
 
+pub(super) const FILE_SIZE: Expected = Told("failed signal: file size limit exceeded");
+const OUTPUT: Expected = Told("was stopped: it wrote more than");
 const MEMORY: Expected = Told("--max-memory, or give the plugin a spec.limits.memory");
 const DISK: Expected = Told("--max-disk, or give the plugin a spec.limits.disk");
 const ENTRIES: Expected = Told("--max-files, or give the plugin a spec.limits.files");
