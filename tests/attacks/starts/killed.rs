@@ -29,10 +29,6 @@ pub(super) const FACTS: &[Fact] = &[
 /// Longest time until processes must have ended.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Longest time for a supervisor to end when it has nothing to wait for. It is shorter than
-/// the time that commands have to end.
-const AT_ONCE: Duration = Duration::from_secs(4);
-
 /// A plugin with a long-running command, and the command that identifies it.
 pub(super) const LONG: &str = "long";
 pub(super) const AT_WORK: &str = "sleep 299";
@@ -67,7 +63,10 @@ pub(super) fn until(what: &str, is_so: impl FnMut() -> bool) -> Result<(), Strin
 /// Starts a request, kills the spawner and checks that the supervisor fails.
 fn lose_spawner(stage: &Stage, prelude: &str) -> Result<(), String> {
     stage.add(LONG, &long(prelude));
-    let mut supervisor = stage.start(stage.options.command())?;
+    let mut command = stage.options.command();
+    // A supervisor that waits for the end of commands does not end in time.
+    command.args(["--exec-grace", "60s"]);
+    let mut supervisor = stage.start(command)?;
     let spawner = supervisor.spawner().ok_or("there is no spawner")?;
     strike(stage, spawner, || end(spawner))?;
     ended_badly(&mut supervisor)
@@ -120,7 +119,7 @@ pub(super) fn is_below(all: &[Process], process: &Process, ancestor: i32) -> boo
 }
 
 pub(super) fn ended_badly(supervisor: &mut Supervisor) -> Result<(), String> {
-    let status = supervisor.wait(AT_ONCE).ok_or("the supervisor does not end at once")?;
+    let status = supervisor.wait(PATIENCE).ok_or("the supervisor does not end at once")?;
     check(status.code().is_some_and(|code| code > 0), || {
         format!("the supervisor ended with {status}")
     })
