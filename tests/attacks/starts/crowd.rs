@@ -4,7 +4,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     os::unix::fs::MetadataExt,
-    thread,
     time::Duration,
 };
 
@@ -12,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::{Fact, PATIENCE, Stage, check, tenants};
 use crate::{
-    arena, helper,
+    arena, helper, processes,
     requests::{generate, parcel},
     setting::Setting,
     supervisor::Supervisor,
@@ -44,6 +43,9 @@ const HOW_MANY: &str = "CMP_SUPERVISOR_ATTACKS_REQUESTS";
 
 /// Memory growth in KiB that is tolerated, because the allocator keeps some.
 const SLACK: u64 = 6 * 1024;
+
+/// Processes on standby while there is no request. The spawner holds a descriptor of each.
+const STANDBY: usize = 2;
 
 /// More than the spawner keeps processes on standby that are too many.
 const SURPLUS: Duration = Duration::from_secs(30);
@@ -211,19 +213,6 @@ impl Held {
         let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors").count();
         Self { descriptors, memory: memory.expect("a size") }
     }
-
-    /// The most within half a second: right after requests, the processes on standby that
-    /// the spawner holds descriptors of may not be there yet.
-    fn at_rest(pid: i32) -> Self {
-        let mut most = Self::of(pid);
-        for _ in 0..10 {
-            thread::sleep(Duration::from_millis(50));
-            let now = Self::of(pid);
-            most.descriptors = most.descriptors.max(now.descriptors);
-            most.memory = most.memory.max(now.memory);
-        }
-        most
-    }
 }
 
 fn nothing_stays() -> Result<(), String> {
@@ -231,7 +220,8 @@ fn nothing_stays() -> Result<(), String> {
     stage.add("user", "echo \"{said: \\\"$(id -u)\\\"}\"");
     stage.add("fails", "echo x > \"$TMPDIR/x\"; echo no >&2; exit 1");
     let supervisor = stage.start(stage.options.command())?;
-    let pids = [supervisor.pid(), supervisor.spawner().ok_or("there is no spawner")?];
+    let spawner = supervisor.spawner().ok_or("there is no spawner")?;
+    let pids = [supervisor.pid(), spawner];
     let wanted = helper::variable(HOW_MANY).and_then(|count| count.parse().ok());
     let half = wanted.map_or(REQUESTS, |count: usize| count / 2) / 2;
     let ask = || {
@@ -244,7 +234,9 @@ fn nothing_stays() -> Result<(), String> {
         settled(&stage, &supervisor)
     };
     ask()?;
-    let before = pids.map(Held::at_rest);
+    let is_at_rest = until(PATIENCE, || standby(spawner) == STANDBY);
+    check(is_at_rest, || format!("{} processes on standby", standby(spawner)))?;
+    let before = pids.map(Held::of);
     ask()?;
     let is_flat = |after: &[Held]| {
         before.iter().zip(after).all(|(before, after)| {
@@ -263,6 +255,10 @@ fn nothing_stays() -> Result<(), String> {
     check(is_flat, || format!("before: {before:?}, after: {after:?}"))?;
     let lasting = lasting(&stage);
     check(lasting.is_empty(), || format!("left: {lasting:?}"))
+}
+
+fn standby(spawner: i32) -> usize {
+    processes::all().iter().filter(|process| process.is_on_standby(spawner)).count()
 }
 
 /// Files and IPC objects that our UIDs own and that outlive processes.
