@@ -6,7 +6,7 @@ use std::{
     io::{BufRead, BufReader, Read},
     process::{Child, ChildStdout, Command, Stdio},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -136,9 +136,9 @@ impl Machine {
         let shared = Arc::new(Shared::default());
         let emulator = Arc::new(Mutex::new(emulator));
         let (to, of) = (Arc::clone(&shared), Arc::clone(&emulator));
-        thread::spawn(move || to.read(console));
+        let reader = thread::spawn(move || to.read(console));
         let watched = Arc::clone(&shared);
-        thread::spawn(move || watched.watch(&of));
+        thread::spawn(move || watched.watch(&of, reader));
         Ok(Self { shared, emulator, _directory: directory })
     }
 
@@ -209,7 +209,7 @@ impl Shared {
     }
 
     /// Waits for the end of the emulator, and ends it if it takes too long.
-    fn watch(&self, emulator: &Mutex<Child>) {
+    fn watch(&self, emulator: &Mutex<Child>, reader: JoinHandle<()>) {
         let started = Instant::now();
         let end = loop {
             if let Ok(Some(status)) = lock(emulator).try_wait() {
@@ -224,8 +224,8 @@ impl Shared {
             }
             thread::sleep(LOOK_AGAIN);
         };
-        // The last lines may not have been read yet.
-        thread::sleep(LOOK_AGAIN);
+        // The last lines may not have been read yet. A reader that has panicked reads no more.
+        let _ = reader.join();
         self.lock().end = Some(end);
         self.changed.notify_all();
     }
