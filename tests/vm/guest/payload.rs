@@ -82,8 +82,8 @@ fn crowd(processes: usize) {
     }
 }
 
-/// Keeps processors busy with this many threads.
-fn spin(threads: usize) {
+/// Keeps processors busy with this many threads until it is killed.
+fn spin(threads: usize) -> ! {
     for _ in 0..threads {
         thread::spawn(|| {
             loop {
@@ -91,5 +91,7 @@ fn spin(threads: usize) {
             }
         });
     }
-    thread::sleep(HOLD);
+    loop {
+        thread::park();
+    }
 }

@@ -35,6 +35,15 @@ fn largest(container: &Container) -> u64 {
     children(&container.requests()).iter().map(count).max().unwrap_or(0)
 }
 
+/// Processes of the machine with this command line.
+fn count(command: &[u8]) -> usize {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let is_meant = |entry: &fs::DirEntry| {
+        fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == command)
+    };
+    entries.filter(is_meant).count()
+}
+
 pub(super) fn are_limited_in_every_tier() {
     for tier in ["uid", "namespaces"] {
         let container = Container::new(View::Writable, &[]);
@@ -53,7 +62,11 @@ pub(super) fn are_limited_in_every_tier() {
 pub(super) fn daemons_end_with_their_request() {
     let container = Container::new(View::Writable, &[]);
     let server = start(&container, "uid", DAEMON, "");
-    victim::during(&server, || server.ask("hostile", 3)).unwrap_err();
+    victim::during(&server, || {
+        let request = server.start("hostile", 120);
+        until("the daemons", || count(b"sleep\0600\0") == 3);
+        request.vanish();
+    });
     until("the end", || children(&container.requests()).is_empty());
     server.signal(Signal::SIGTERM);
 }
@@ -64,5 +77,12 @@ pub(super) fn spinning_requests_give_way() {
     let weight = |path: &std::path::Path| fs::read_to_string(path.join("cpu.weight")).unwrap();
     assert_eq!(weight(&container.requests()).trim(), "10");
     assert_eq!(weight(&container.path("cmp-supervisor")).trim(), "100");
-    victim::during(&server, || server.ask("hostile", 8)).unwrap_err();
+    victim::during(&server, || {
+        let request = server.start("hostile", 120);
+        until("the threads", || largest(&container) > 30);
+        for _ in 0..3 {
+            server.ask(VICTIM.0, 120).unwrap();
+        }
+        request.vanish();
+    });
 }
