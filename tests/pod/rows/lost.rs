@@ -1,7 +1,5 @@
 //! A supervisor or spawner that is killed or stopped, at each phase of a request.
 
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
 
 use crate::{
@@ -89,12 +87,13 @@ fn a_killed_supervisor_below_another_process_leaves_nothing() {
 
 #[test]
 fn a_stopped_spawner_is_noticed() {
-    let Some(pod) = Container::new().start(&[], &[]) else { return };
+    // Longer than the supervisor waits for a heartbeat, and far less than the client waits.
+    let plugin = Plugin::new("limited", "echo '{a: 1}'").spec("limits: {timeout: 20s}");
+    let Some(pod) = Container::new().start(&[plugin], &[]) else { return };
     let status = |pod: &Running| pod.network().ask("GET", "/livez", PATIENCE).unwrap().0;
     let spawner = pod.spawner();
     pod.signal(&spawner, Signal::SIGSTOP);
-    // Longer than the supervisor waits for a heartbeat.
-    let answer = pod.request("victim").timeout(Duration::from_secs(20)).generate();
+    let answer = pod.request("limited").generate();
     pod.until("a failing /livez", |pod| status(pod) != 200);
     pod.signal(&spawner, Signal::SIGCONT);
     let error = answer.unwrap_err();
