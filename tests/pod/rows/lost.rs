@@ -51,7 +51,9 @@ fn lose(phase: Phase, container: &Container, process: fn(&Running) -> Process) {
     for call in calls {
         assert!(call.wait().is_err(), "{phase:?}");
     }
-    let is_ours = |process: &Process| process.command.starts_with("/cmp-supervisor");
+    // The spawner's name has no path.
+    let is_ours =
+        |process: &Process| process.command.trim_start_matches('/').starts_with("cmp-supervisor");
     pod.until("the end of the product", |pod| !pod.processes().iter().any(is_ours));
     pod.until("the end of the tenants", |pod| pod.tenants().is_empty());
     pod.restart();
