@@ -159,6 +159,17 @@ impl Running {
         all.filter(|process| self.parts.uids.contains(&process.uid)).collect()
     }
 
+    /// Processes of tenants with exactly this command line: that of a shell contains its whole
+    /// script.
+    pub(crate) fn commands(&self, line: &str) -> Vec<Process> {
+        self.tenants().into_iter().filter(|tenant| tenant.command == line).collect()
+    }
+
+    /// True if a tenant has a process with exactly this command line.
+    pub(crate) fn runs(&self, line: &str) -> bool {
+        !self.commands(line).is_empty()
+    }
+
     /// The process that serves.
     pub(crate) fn supervisor(&self) -> Process {
         let all = self.processes();

@@ -34,10 +34,7 @@ fn requests_that_wait_are_not_looked_at_all_the_time() {
     let Some(pod) = Container::new().start(&plugins, &[]) else { return };
     let request = pod.request("sleeper");
     let calls: Vec<_> = (0..SLEEPERS).map(|_| request.start()).collect();
-    pod.until("all of them", |pod| {
-        let tenants = pod.tenants();
-        tenants.iter().filter(|tenant| tenant.command == "sleep 1007").count() == SLEEPERS
-    });
+    pod.until("all of them", |pod| pod.commands("sleep 1007").len() == SLEEPERS);
     // The first measurement of each follows its start.
     thread::sleep(Duration::from_secs(2));
     let (before, used) = (started(&pod), pod.groups().processor_time());
