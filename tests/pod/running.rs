@@ -170,6 +170,13 @@ impl Running {
         !self.commands(line).is_empty()
     }
 
+    /// Kills the commands with this line, so that their scripts go on.
+    pub(crate) fn end(&self, line: &str) {
+        for command in self.commands(line) {
+            self.signal(&command, Signal::SIGKILL);
+        }
+    }
+
     /// The process that serves.
     pub(crate) fn supervisor(&self) -> Process {
         let all = self.processes();

@@ -52,6 +52,9 @@ const MOST: &str = "60";
 /// Processes of a crowd: its shell, those in the background, and the last one.
 const CROWD: usize = 92;
 
+/// A crowd whose shell works as soon as the test has ended its last process.
+const BUSY_CROWD: &str = "for i in $(seq 90); do sleep 600 & done; sleep 601; while :; do :; done";
+
 /// Limits with room for a crowd: with those of memory and files that are measured by default,
 /// and without them.
 const PROCESSES: &str = "limits: {processes: 200}";
@@ -84,12 +87,12 @@ fn a_crowd_ends_that_leaves_no_process_for_a_second_command() {
 /// The kernel refuses the processes that would measure it, and no other request begins.
 #[test]
 fn a_crowd_ends_that_leaves_no_process_to_measure_it() {
-    let script = "for i in $(seq 90); do sleep 600 & done; sleep 8; while :; do :; done";
-    let crowd = Plugin::new("crowd", script).spec(PROCESSES);
+    let crowd = Plugin::new("crowd", BUSY_CROWD).spec(PROCESSES);
     let Some(pod) = Container::new().start(&[crowd], &["--isolation", "uid"]) else { return };
     let call = pod.request("crowd").start();
-    pod.until("the crowd", |pod| pod.tenants().len() == CROWD);
+    pod.until("the crowd", |pod| pod.runs("sleep 601"));
     pod.groups().limit_pod(MOST);
+    pod.end("sleep 601");
     assert_crowd(call);
     pod.assert_baseline();
 }
@@ -97,22 +100,25 @@ fn a_crowd_ends_that_leaves_no_process_to_measure_it() {
 /// The processes of a crowd that is ended are still there for a moment.
 #[test]
 fn no_other_request_ends_for_the_processes_of_a_crowd() {
-    let crowd = "for i in $(seq 90); do sleep 600 & done; sleep 8; while :; do :; done";
-    let crowd = Plugin::new("crowd", crowd).spec(PROCESSES);
+    let crowd = Plugin::new("crowd", BUSY_CROWD).spec(PROCESSES);
     // It works until the crowd is ended, and needs no further process.
-    let other = "trap over=1 USR1; (sleep 50; kill -USR1 $$) >&2 & \
-                 for i in $(seq 70); do sleep 600 >&2 & done; sleep 8; \
+    let other = "trap over=1 USR1; for i in $(seq 70); do sleep 600 >&2 & done; sleep 602; \
                  while [ -z \"$over\" ]; do :; done; echo '{a: 1}'";
     let other = Plugin::new("other", other).spec(PROCESSES);
     let Some(pod) = Container::new().start(&[crowd, other], &["--isolation", "uid"]) else {
         return;
     };
     let calls = ["crowd", "other"].map(|name| pod.request(name).timeout(LONG).start());
-    pod.until("both", |pod| pod.tenants().len() == CROWD + 74);
+    pod.until("both", |pod| pod.runs("sleep 601") && pod.runs("sleep 602"));
     // The other one alone has room.
     pod.groups().limit_pod("120");
+    pod.end("sleep 601");
+    pod.end("sleep 602");
     let [crowd, other] = calls;
     assert_crowd(crowd);
+    let is_other = |tenant: &Process| tenant.command.starts_with("sh -c trap");
+    let shell = pod.tenants().into_iter().find(is_other).expect("the other one's shell");
+    pod.signal(&shell, Signal::SIGUSR1);
     assert_eq!(other.wait(), Ok(vec![r#"{"a":1}"#.to_owned()]));
     pod.assert_baseline();
 }

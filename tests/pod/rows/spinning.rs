@@ -57,12 +57,13 @@ const LONG: u64 = 600;
 #[test]
 fn spinning_processes_that_leave_no_process_are_lowered_later() {
     let _turn = turn::take();
-    let script = "for i in $(seq 28); do (sleep 10; while :; do :; done) & done; wait";
+    let script = "for i in $(seq 28); do (sleep 603; while :; do :; done) & done; wait";
     let plugin = Plugin::new("spinner", script).spec("limits: {processes: 200}");
     let Some(pod) = Container::new().start(&[plugin], &["--isolation", "uid"]) else { return };
     let call = pod.request("spinner").timeout(Duration::from_mins(2)).start();
-    pod.until("all processes", |pod| pod.tenants().len() > 56);
+    pod.until("all processes", |pod| pod.commands("sleep 603").len() == 28);
     pod.groups().limit_pod("30");
+    pod.end("sleep 603");
     let long = LONG * available_parallelism().unwrap().get() as u64;
     pod.until("much processor time", |pod| {
         pod.tenants().iter().filter_map(|tenant| ticks(tenant.pid)).sum::<u64>() > long
