@@ -8,6 +8,7 @@ pub(crate) struct Process {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     pub(crate) uid: u32,
+    pub(crate) effective_uid: u32,
     pub(crate) state: char,
     pub(crate) resident: u64,
     pub(crate) descriptors: usize,
@@ -20,16 +21,18 @@ impl Process {
     /// A process, or `None` if it has ended.
     pub(crate) fn read(pid: i32) -> Option<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let field = |name: &str| {
+        let fields = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-            line.split_ascii_whitespace().next()
+            Some(line.split_ascii_whitespace())
         };
+        let field = |name: &str| fields(name)?.next();
         let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).map(Iterator::count);
         let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         Some(Self {
             pid,
             parent: field("PPid:")?.parse().ok()?,
             uid: field("Uid:")?.parse().ok()?,
+            effective_uid: fields("Uid:")?.nth(1)?.parse().ok()?,
             state: field("State:")?.chars().next()?,
             resident: field("VmRSS:").and_then(|kib| kib.parse().ok()).unwrap_or(0) * 1024,
             descriptors: descriptors.unwrap_or(0),
