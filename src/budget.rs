@@ -193,9 +193,9 @@ impl Budget {
         self.disk.amount - self.disk.amount / FREE_PART_OF_DISK
     }
 
-    /// Calls that may be open at a time: twice as many as may run and wait, because others
-    /// still send their metadata, or the rest of an archive that nobody needs. A smaller
-    /// queue leaves its memory to them.
+    /// Calls that may be open at a time: twice as many as may run and wait, because of others
+    /// the repository is still being packed, or they send the rest of an archive that nobody
+    /// needs. A smaller queue leaves its memory to them.
     #[must_use]
     pub fn open_calls(&self) -> usize {
         let by_memory = usize::try_from(self.archives.amount / derive::WAITER);

@@ -56,7 +56,7 @@ impl PluginService {
         let span = call.span();
         let running = async {
             let deadline = call.context.deadline;
-            let header = deadline.limit(inbound.header(deadline.has_client())).await;
+            let header = deadline.limit(inbound.header()).await;
             let header = header.map_err(RequestError::late(UNPACKED))?;
             let header = header.map_err(CallError::Header)?;
             let deadline = call.context.begin_plugin();

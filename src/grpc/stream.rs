@@ -20,8 +20,12 @@ use super::{
 };
 use crate::request::{BrokenStream, ChunkStream, RequestHeader};
 
+/// Longest wait for the header. Argo CD packs the repository only after it has begun the call,
+/// and not every call of it has a deadline: those of `argocd app diff --local` have none.
+const PACKING: Duration = Duration::from_mins(30);
+
 /// Longest wait for the rest of an archive that is no longer needed. It is longer
-/// than any deadline of Argo CD, so the client ends the stream first.
+/// than the usual deadlines of Argo CD, so the client ends the stream first.
 const REST_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Streams of ended requests that are read at full speed at a time. If hundreds of
@@ -103,17 +107,11 @@ impl Inbound {
         Self { messages, early: Early::Nothing, longest: 0, pace: Pace::new(limit), over: false }
     }
 
-    /// Receives the header, which is the first message. Argo CD packs the repository only after
-    /// it has begun the call, which may take minutes: it does not stall meanwhile, if it
-    /// `has_deadline`.
-    pub(super) async fn header(&mut self, has_deadline: bool) -> Result<RequestHeader, NoHeader> {
-        let message = if has_deadline {
-            let message = Ok(self.messages.message().await);
-            self.received(message, LONG_HEADER)
-        } else {
-            self.receive(LONG_HEADER).await
-        };
-        match message.map_err(NoHeader::Broken)? {
+    /// Receives the header, which is the first message, and for which Argo CD first packs the
+    /// repository.
+    pub(super) async fn header(&mut self) -> Result<RequestHeader, NoHeader> {
+        let message = Pace::new(PACKING).wait(self.messages.message()).await;
+        match self.received(message, LONG_HEADER).map_err(NoHeader::Broken)? {
             None => Err(NoHeader::End),
             Some(AppStreamRequest { request: Some(Request::Metadata(metadata)) }) => {
                 self.longest = metadata.encoded_len();

@@ -28,8 +28,8 @@ const LEAST_GRANTED: Duration = Duration::from_millis(1);
 const DRAIN_RATE: u64 = 8 << 20;
 
 /// Reading the rest of a request's own archive takes at most this part of the
-/// client's deadline, as a divisor, and reading those of others at most the other
-/// part: a wait that ends too early helps nobody.
+/// time that the client has left, as a divisor, and reading those of others at most
+/// the other part: a wait that ends too early helps nobody.
 const MAX_DRAIN_DIVISOR: u32 = 2;
 const MAX_OTHERS_DIVISOR: u32 = 4;
 
@@ -95,12 +95,6 @@ impl Deadline {
         Self { plugin, packing: packing.try_into().unwrap_or(u16::MAX), ..self }
     }
 
-    /// True if the client has a deadline.
-    #[must_use]
-    pub fn has_client(&self) -> bool {
-        self.client.is_some()
-    }
-
     /// The deadline in a container with a CPU limit.
     #[must_use]
     pub fn with_throttling(self) -> Self {
@@ -118,10 +112,11 @@ impl Deadline {
     /// read, and `all` bytes of those of all waiting requests, this one included.
     #[must_use]
     pub(super) fn before_reading_all(&self, unread: u64, all: u64) -> Self {
-        let granted = self.client.unwrap_or_default();
+        // While the client packed the repository, nothing could be read.
+        let left = self.client.unwrap_or_default().saturating_sub(self.elapsed());
         let needed = |bytes: u64| Duration::from_millis(bytes.saturating_mul(1000) / DRAIN_RATE);
-        let own = needed(unread).min(granted / MAX_DRAIN_DIVISOR);
-        let drain = own.max(needed(all).min(granted / MAX_OTHERS_DIVISOR));
+        let own = needed(unread).min(left / MAX_DRAIN_DIVISOR);
+        let drain = own.max(needed(all).min(left / MAX_OTHERS_DIVISOR));
         Self { drain: u32::try_from(drain.as_millis()).unwrap_or(u32::MAX), ..*self }
     }
 
@@ -265,8 +260,17 @@ mod tests {
         assert!(Deadline::new(FIVE, None).to_string().contains("5.0s"));
     }
 
-    #[test]
-    fn a_wait_ends_early_enough_to_read_the_rest_of_the_archive() {
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_was_packed_for_long_may_still_wait() {
+        let deadline = Deadline::new(Some(Duration::from_mins(1)), None);
+        tokio::time::advance(Duration::from_secs(50)).await;
+        let wait = deadline.before_reading(u64::MAX);
+        let ends = wait.instant().unwrap() - deadline.began;
+        assert_eq!(ends, Duration::from_millis(54_900));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_ends_early_enough_to_read_the_rest_of_the_archive() {
         let left = |deadline: Deadline| deadline.instant().unwrap() - deadline.began;
         let deadline = Deadline::new(FIVE, None);
         assert_eq!(left(deadline.before_reading(0)), Duration::from_millis(4900));

@@ -20,7 +20,7 @@ use tracing::{info, warn};
 use crate::state::State;
 
 /// Longest pause between two calls on one connection. Argo CD makes the second
-/// call as soon as it has packed the repository.
+/// call as soon as it has the credentials of the repository.
 const BETWEEN_CALLS: Duration = Duration::from_secs(1);
 
 /// Longest wait for the answers to requests that were cut off.

@@ -121,20 +121,26 @@ func TestOursWaitsWhileTheClientPacksTheRepository(t *testing.T) {
 	s := oneByOne(t, []string{"--stream-timeout", "15s"}, d)
 	whole := client.Whole(".", tree.Archive(file("app.yaml", "kind: App\n")))
 	for _, method := range []client.Method{client.Generate, client.Match, client.Parameters} {
-		t.Run(method.Name, func(t *testing.T) {
-			t.Parallel()
-			stream, err := s.dial(t, d).Stream(within(t, callWithin), method)
-			if err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(packing)
-			if err := client.Send(stream, whole...); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := client.Reply(stream, method); err != nil {
-				t.Error(err)
-			}
-		})
+		for name, hasDeadline := range map[string]bool{"": true, " without a deadline": false} {
+			t.Run(method.Name+name, func(t *testing.T) {
+				t.Parallel()
+				ctx := t.Context()
+				if hasDeadline {
+					ctx = within(t, callWithin)
+				}
+				stream, err := s.dial(t, d).Stream(ctx, method)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(packing)
+				if err := client.Send(stream, whole...); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := client.Reply(stream, method); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ fn frame(message: Request) -> Bytes {
 async fn a_cancelled_call_is_no_end_of_its_stream() {
     for reason in [Reason::CANCEL, Reason::INTERNAL_ERROR] {
         for part in [&[], &CHUNK[..3], &CHUNK[..7]] {
-            let error = left(part, reason).header(true).await.unwrap_err();
+            let error = left(part, reason).header().await.unwrap_err();
             assert!(matches!(error, NoHeader::Broken(BrokenStream::Transport)), "{error}");
         }
         let mut inbound = left(CHUNK, reason);
@@ -52,7 +52,7 @@ async fn a_request_counts_the_memory_of_its_messages_and_keeps_no_other() {
     let messages = [Request::Metadata(metadata), Request::File(file)];
     let frames = messages.map(|message| Ok::<_, Status>(Frame::data(frame(message))));
     let mut inbound = inbound(body(StreamBody::new(tokio_stream::iter(frames))));
-    assert!(inbound.header(true).await.unwrap().directory.is_unique());
+    assert!(inbound.header().await.unwrap().directory.is_unique());
     assert!((2 << 20..=3 << 20).contains(&inbound.held()), "{}", inbound.held());
     inbound.begin().await.unwrap();
     assert_eq!(inbound.held(), 3 << 20);
@@ -83,19 +83,15 @@ async fn a_client_that_sends_enough_in_time_does_not_stall() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_a_client_with_a_deadline_may_pack_its_repository_for_long() {
-    let metadata = frame(Request::Metadata(ManifestRequestMetadata::default()));
-    for has_deadline in [true, false] {
-        let metadata = metadata.clone();
-        let late = tokio_stream::once(()).then(move |()| {
-            let metadata = metadata.clone();
-            async move {
-                sleep(REST_TIMEOUT * 2).await;
-                Ok::<_, Status>(Frame::data(metadata))
-            }
+async fn a_client_that_packs_its_repository_does_not_stall() {
+    for (packing, is_in_time) in [(PACKING * 9 / 10, true), (PACKING * 2, false)] {
+        let metadata = frame(Request::Metadata(ManifestRequestMetadata::default()));
+        let late = tokio_stream::once(metadata).then(move |metadata| async move {
+            sleep(packing).await;
+            Ok::<_, Status>(Frame::data(metadata))
         });
-        let received = inbound(body(StreamBody::new(late))).header(has_deadline).await;
-        assert_eq!(received.is_ok(), has_deadline, "{received:?}");
+        let received = inbound(body(StreamBody::new(late))).header().await;
+        assert_eq!(received.is_ok(), is_in_time, "{received:?}");
     }
 }
 
@@ -133,7 +129,7 @@ async fn a_message_that_cannot_be_read_has_the_text_of_gos_server() {
 async fn only_a_long_chunk_is_mended_by_the_size_of_chunks() {
     const LONG: &[u8] = b"\0\x01\0\0\0";
     let chunk = left(LONG, Reason::CANCEL).next().await.unwrap_err().to_string();
-    let header = left(LONG, Reason::CANCEL).header(true).await.unwrap_err().to_string();
+    let header = left(LONG, Reason::CANCEL).header().await.unwrap_err().to_string();
     assert!(chunk.ends_with(LONG_CHUNK), "{chunk}");
     assert!(header.ends_with(LONG_HEADER), "{header}");
 }

@@ -64,7 +64,7 @@ pub(super) fn daemons_end_with_their_request() {
     let server = start(&container, "uid", DAEMON, "");
     victim::during(&server, || {
         let request = server.start("hostile", 120);
-        until("the daemons", || count(b"sleep\0600\0") == 3);
+        until("the daemons", || count(b"sleep\x00600\0") == 3);
         request.vanish();
     });
     until("the end", || children(&container.requests()).is_empty());
