@@ -323,21 +323,19 @@ mod tests {
     }
 
     #[test]
-    fn no_thread_brings_an_older_size_back() {
-        let (resize, resized) = watch::channel(budget(0));
+    fn a_thread_that_waits_for_the_lock_brings_no_older_size_back() {
+        let (resize, resized) = watch::channel(budget(4 * UNIT as u64));
         let memory = ResponseMemory::new(resized);
         thread::scope(|threads| {
-            let other = threads.spawn(|| {
-                for size in (1..=2).cycle().take(10_000) {
-                    resize.send_replace(budget((4 * size * UNIT) as u64));
-                    memory.fit();
-                    assert_eq!(*memory.total.lock().unwrap(), size);
-                }
-            });
-            while !other.is_finished() {
-                memory.fit();
-            }
+            let total = memory.total.lock().unwrap();
+            let fits = threads.spawn(|| memory.fit());
+            // If it read the budget before the lock, it would have done so by now.
+            thread::sleep(Duration::from_millis(300));
+            resize.send_replace(budget(8 * UNIT as u64));
+            drop(total);
+            assert_eq!(fits.join().unwrap().shared, 2);
         });
+        assert_eq!(*memory.total.lock().unwrap(), 2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -105,32 +105,3 @@ impl Drop for Lent {
         self.share.used().lent -= self.bytes;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::thread;
-
-    use super::*;
-    use crate::budget::Share;
-
-    #[test]
-    fn two_threads_never_have_more_than_the_share() {
-        let archives = Share::new(8, "a test");
-        let budget = watch::channel(Budget { archives, ..Budget::default() }).1;
-        let share = ArchiveShare::new(budget.clone(), Admission::new(budget));
-        thread::scope(|threads| {
-            let keeps = threads.spawn(|| {
-                for _ in 0..10_000 {
-                    if share.take(8) {
-                        share.give_back(8);
-                    }
-                }
-            });
-            while !keeps.is_finished() {
-                if let Some(_lent) = share.lend(1) {
-                    assert!((0..100).all(|_| share.in_use() == 0), "all of it is in use");
-                }
-            }
-        });
-    }
-}
