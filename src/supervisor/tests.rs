@@ -58,6 +58,16 @@ fn desire(state: &watch::Sender<State>, names: &[&str]) {
     state.send_modify(|state| state.desired = catalog(names));
 }
 
+/// A supervisor that is to serve plugin `a`, its state, and the changes of it.
+fn desiring_a(
+    binder: &Arc<Scripted>,
+) -> (Supervisor<Arc<Scripted>>, watch::Sender<State>, watch::Receiver<State>) {
+    let (state, states) = watch::channel(State::default());
+    let supervisor = Supervisor::new(Arc::clone(binder), state.clone());
+    desire(&state, &["a"]);
+    (supervisor, state, states)
+}
+
 async fn serves(states: &mut watch::Receiver<State>, wanted: &Catalog) {
     states.wait_for(|state| state.served == *wanted).await.unwrap();
 }
@@ -82,9 +92,7 @@ async fn the_newest_catalog_is_served_in_the_end() {
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_failed_is_tried_again() {
     let binder = Arc::new(Scripted { failures: Mutex::new(2), ..Scripted::default() });
-    let (state, mut states) = watch::channel(State::default());
-    let supervisor = Supervisor::new(Arc::clone(&binder), state.clone());
-    desire(&state, &["a"]);
+    let (supervisor, _state, mut states) = desiring_a(&binder);
     let stop = CancellationToken::new();
     let check = async {
         let failed = |state: &State| !state.failed.is_empty();
@@ -100,9 +108,7 @@ async fn a_plugin_that_failed_is_tried_again() {
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_cannot_be_served_delays_no_examination_of_the_others() {
     let binder = Arc::new(Scripted::default());
-    let (state, mut states) = watch::channel(State::default());
-    let supervisor = Supervisor::new(Arc::clone(&binder), state.clone());
-    desire(&state, &["a"]);
+    let (supervisor, state, mut states) = desiring_a(&binder);
     let stop = CancellationToken::new();
     let check = async {
         serves(&mut states, &catalog(&["a"])).await;
@@ -121,9 +127,7 @@ async fn a_plugin_that_cannot_be_served_delays_no_examination_of_the_others() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_does_not_wait_for_a_socket_that_is_being_created() {
     let binder = Arc::new(Scripted::default());
-    let (state, mut states) = watch::channel(State::default());
-    let supervisor = Supervisor::new(Arc::clone(&binder), state.clone());
-    desire(&state, &["a"]);
+    let (supervisor, state, mut states) = desiring_a(&binder);
     let stop = CancellationToken::new();
     let check = async {
         serves(&mut states, &catalog(&["a"])).await;
@@ -140,9 +144,7 @@ async fn a_stop_does_not_wait_for_a_socket_that_is_being_created() {
 /// Serves plugin `a` while `check` runs.
 async fn with_a(check: impl AsyncFnOnce(&Scripted, &mut watch::Receiver<State>)) {
     let binder = Arc::new(Scripted::default());
-    let (state, mut states) = watch::channel(State::default());
-    let supervisor = Supervisor::new(Arc::clone(&binder), state.clone());
-    desire(&state, &["a"]);
+    let (supervisor, _state, mut states) = desiring_a(&binder);
     let stop = CancellationToken::new();
     let check = async {
         serves(&mut states, &catalog(&["a"])).await;

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::process::CommandExt,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     time::Duration,
@@ -68,6 +68,14 @@ impl Bench {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
+    }
+
+    /// A new directory that everybody may change.
+    pub(crate) fn open_directory(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        path
     }
 
     /// Renders with a private supervisor.
@@ -303,6 +311,5 @@ pub(crate) fn isolating_tiers() -> impl Iterator<Item = &'static str> {
 
 /// Opens a directory to the UIDs of requests.
 fn open_to_all(path: &Path) {
-    use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }

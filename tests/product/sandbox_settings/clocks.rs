@@ -1,12 +1,6 @@
 //! The timeout of commands, and the time that they have to end.
 
-use std::{
-    fs::{self, Permissions},
-    os::unix::fs::PermissionsExt,
-    path::Path,
-    process::Command,
-    thread,
-};
+use std::{fs, path::Path, process::Command, thread};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
@@ -57,9 +51,7 @@ fn a_command_has_the_time_to_end_that_the_operator_grants() {
     let script = "trap 'sleep 6; touch $MARKS/late; exit' TERM; touch $MARKS/ready; \
                   while :; do sleep 0.1; done";
     let bench = Bench::new("", script).with("ARGOCD_EXEC_FATAL_TIMEOUT", "50s");
-    let marks = bench.path("marks");
-    fs::create_dir(&marks).unwrap();
-    fs::set_permissions(&marks, Permissions::from_mode(0o777)).unwrap();
+    let marks = bench.open_directory("marks");
     let bench = bench.with("MARKS", marks.to_str().unwrap());
     let _server = bench.serve("none", &["--exec-timeout", "3s"]);
     let rendered = one_of_few("a command that has set its trap", || {

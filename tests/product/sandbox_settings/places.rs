@@ -1,9 +1,8 @@
 //! Requests that wait: for a place, for a UID, or for a command that does not start.
 
 use std::{
-    fs::{self, File, Permissions},
+    fs::{self, File},
     io::Write,
-    os::unix::fs::PermissionsExt,
     thread,
     time::Duration,
 };
@@ -28,9 +27,7 @@ use crate::{
 #[test]
 fn a_plugins_requests_wait_for_each_other() {
     let bench = Bench::new("", FINE);
-    let marks = bench.path("marks");
-    fs::create_dir(&marks).unwrap();
-    fs::set_permissions(&marks, Permissions::from_mode(0o777)).unwrap();
+    let marks = bench.open_directory("marks");
     // Fails beside another request of the plugin.
     let script = format!(
         "cd {}; mkdir runs || exit 3; until test -e go; do sleep 0.05; done; rmdir runs; {FINE}",
@@ -107,9 +104,7 @@ fn a_changed_limit_of_requests_counts_on_old_connections_too() {
 #[test]
 fn a_raised_limit_of_requests_counts_for_those_that_wait_at_a_replaced_socket() {
     let bench = Bench::new("", FINE);
-    let marks = bench.path("marks");
-    fs::create_dir(&marks).unwrap();
-    fs::set_permissions(&marks, Permissions::from_mode(0o777)).unwrap();
+    let marks = bench.open_directory("marks");
     let script = format!(
         "cd {}; mktemp -d runXXXXXX >&2; until test -e go; do sleep 0.05; done; {FINE}",
         marks.display()
