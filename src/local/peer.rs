@@ -9,7 +9,7 @@ use std::{
 };
 
 use cmp_procfs::Stat;
-use rustix::process::{Pid, Signal, getsid, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
 use thiserror::Error;
 use tokio::{
@@ -120,8 +120,7 @@ impl Drop for PeerServer {
         // A stopped server starts no command and reaps none, so no other process gets a number
         // of this list. Errors mean that a process has just ended.
         let _ = pid(server).map(|server| kill_process(server, Signal::STOP));
-        let commands = children(server).filter_map(pid).filter(|command| has_no_session(*command));
-        for command in commands {
+        for command in children(server).filter_map(pid) {
             let _ = kill_process_group(command, Signal::KILL);
         }
         let _ = pid(server).map(|server| kill_process(server, Signal::KILL));
@@ -132,14 +131,12 @@ fn pid(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
 }
 
-/// False for a process such as our spawner, which ends with its parent in its own way.
-fn has_no_session(process: Pid) -> bool {
-    getsid(Some(process)).is_ok_and(|session| session != process)
-}
-
-/// The children of a process; none without /proc.
+/// The children of a process that have no session of their own; none without /proc. One that has,
+/// such as our spawner, ends with its parent in its own way.
 fn children(process: u32) -> impl Iterator<Item = u32> {
-    let is_child = move |child: &u32| Stat::of(*child).is_ok_and(|stat| stat.parent == process);
+    let is_child = move |child: &u32| {
+        Stat::of(*child).is_ok_and(|stat| stat.parent == process && stat.session != *child)
+    };
     cmp_procfs::pids().unwrap_or_default().into_iter().filter(is_child)
 }
 

@@ -9,8 +9,9 @@ use std::{
     time::Duration,
 };
 
+use cmp_procfs::Stat;
 use rustix::{
-    process::getpgrp,
+    process::Pid,
     termios::{Action, tcflow, tcgetpgrp},
 };
 use tokio::{sync::oneshot, time::timeout};
@@ -108,7 +109,9 @@ fn write_all(queue: &Receiver<Text>) {
 fn resume() {
     let out = io::stdout();
     // In the background, the kernel would stop this process instead.
-    if tcgetpgrp(&out).is_ok_and(|group| group != getpgrp()) {
+    let own = Stat::own().map(|own| own.group);
+    let is_own = |group: Pid| own.is_ok_and(|own| i32::try_from(own) == Ok(group.as_raw_pid()));
+    if tcgetpgrp(&out).is_ok_and(|group| !is_own(group)) {
         return;
     }
     // Without an effect if it is gone.

@@ -5,6 +5,8 @@ use std::{fs, io};
 /// Position of each figure after the name of the program.
 const STATE: usize = 0;
 const PARENT: usize = 1;
+const GROUP: usize = 2;
+const SESSION: usize = 3;
 const CPU: [usize; 4] = [11, 12, 13, 14];
 const THREADS: usize = 17;
 const STARTED: usize = 19;
@@ -15,6 +17,10 @@ const STARTED: usize = 19;
 pub struct Stat {
     /// The parent's process ID.
     pub parent: u32,
+    /// The process group; 0 if it is one of another PID namespace.
+    pub group: u32,
+    /// The session; 0 if it is one of another PID namespace.
+    pub session: u32,
     /// The first thread runs or waits for a processor.
     pub is_running: bool,
     /// CPU time of the process, and of the children it waited for, in ticks.
@@ -53,9 +59,12 @@ fn parse(line: &[u8]) -> Option<Stat> {
     let rest = str::from_utf8(line.get(end + 1..)?).ok()?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let number = |position: usize| fields.get(position)?.parse::<u64>().ok();
+    let pid = |position: usize| fields.get(position)?.parse().ok();
     let ticks = CPU.iter().try_fold(0, |sum: u64, field| Some(sum.saturating_add(number(*field)?)));
     Some(Stat {
-        parent: u32::try_from(number(PARENT)?).ok()?,
+        parent: pid(PARENT)?,
+        group: pid(GROUP)?,
+        session: pid(SESSION)?,
         is_running: *fields.get(STATE)? == "R",
         ticks: ticks?,
         threads: number(THREADS)?,
@@ -69,8 +78,16 @@ mod tests {
 
     #[test]
     fn a_name_cannot_pretend_to_be_figures() {
-        let line = b"7 (x) S 1 (y)) R 5 7 7 0 -1 4194304 99 0 0 0 10 20 3 4 20 0 6 0 12345 1 2\n";
-        let stat = Stat { parent: 5, is_running: true, ticks: 37, threads: 6, started: 12345 };
+        let line = b"7 (x) S 1 (y)) R 5 6 4 0 -1 4194304 99 0 0 0 10 20 3 4 20 0 6 0 12345 1 2\n";
+        let stat = Stat {
+            parent: 5,
+            group: 6,
+            session: 4,
+            is_running: true,
+            ticks: 37,
+            threads: 6,
+            started: 12345,
+        };
         assert_eq!(parse(line), Some(stat));
         assert_eq!(parse(b"7 (x) S 1 2"), None);
     }

@@ -5,13 +5,13 @@ use std::{
     fs::{self, Permissions},
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use tempfile::TempDir;
 
 use super::result::program;
-use crate::{skip::skip, waiting::eventually};
+use crate::{skip::skip, spawned::all_children, waiting::eventually};
 
 /// An application, manifests with one sidecar, and a server.
 struct Place(TempDir);
@@ -76,6 +76,25 @@ data:
         let output = migrate.output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    }
+
+    /// A check by a server that never answers, once it has started a command and noted its
+    /// process ID. With `-m`, bash does it in a process group of its own.
+    fn check_slowly(&self, before: &[&str]) -> Child {
+        let [noted, new] = ["pid", "new"].map(|name| self.path(name).display().to_string());
+        let server = format!(
+            "#!/usr/bin/env bash\n\
+             set -m; sleep 600 & set +m; echo $! > {new}; mv {new} {noted}; wait\n"
+        );
+        fs::write(self.path("argocd-cmp-server"), server).unwrap();
+        // Test runners may ignore the signal, as nohup does.
+        let mut migrate = Command::new("env");
+        migrate.arg("--default-signal=TERM").args(before).arg(program().get_program());
+        migrate.arg("migrate").arg(self.path("pod.yaml")).arg("--check").arg(self.path("app"));
+        migrate.arg("--check-server").arg(self.path("argocd-cmp-server"));
+        let migrate = migrate.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        eventually("the command", || self.path("pid").exists());
+        migrate
     }
 }
 
@@ -159,30 +178,34 @@ fn a_plugin_whose_discovery_fails_is_left_out() {
 /// argocd-cmp-server starts each command in a process group of its own.
 #[test]
 fn a_signal_ends_the_command_of_argocd_cmp_server_too() {
-    let place = Place::new("cat here.yaml");
-    let [marked, new] = ["pid", "new"].map(|name| place.path(name).display().to_string());
     if Command::new("bash").args(["-c", ":"]).status().is_err() {
         return skip("needs bash");
     }
-    // With `-m`, bash does the same.
-    let server = format!(
-        "#!/usr/bin/env bash\nset -m; sleep 600 & set +m; echo $! > {new}; mv {new} {marked}; wait\n"
-    );
-    fs::write(place.path("argocd-cmp-server"), server).unwrap();
-    // Test runners may ignore the signal, as nohup does.
-    let mut migrate = Command::new("env");
-    migrate.arg("--default-signal=TERM").arg(program().get_program()).arg("migrate");
-    migrate.arg(place.path("pod.yaml")).arg("--check").arg(place.path("app"));
-    migrate.arg("--check-server").arg(place.path("argocd-cmp-server"));
-    migrate.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut migrate = migrate.spawn().unwrap();
-    eventually("the command", || place.path("pid").exists());
-    let command = fs::read_to_string(&marked).unwrap();
-    let pid = migrate.id().to_string();
-    assert!(Command::new("kill").arg(pid).status().unwrap().success());
-    assert_eq!(migrate.wait().unwrap().code(), Some(143));
+    let place = Place::new("cat here.yaml");
+    let mut migrate = place.check_slowly(&[]);
+    end(migrate.id(), &mut migrate);
+    let command = fs::read_to_string(place.path("pid")).unwrap();
     // The first process of the machine reaps it.
     eventually("its end", || !Path::new("/proc").join(command.trim()).exists());
+}
+
+/// As `nsenter` does, with a session that the kernel reports as 0.
+#[test]
+fn a_signal_ends_a_check_in_a_namespace_without_a_session() {
+    let namespace = ["unshare", "--pid", "--fork", "--mount-proc"];
+    if !Command::new(namespace[0]).args(&namespace[1..]).arg("true").status().unwrap().success() {
+        return skip("needs a PID namespace");
+    }
+    let place = Place::new("cat here.yaml");
+    let mut migrate = place.check_slowly(&namespace);
+    let [first] = all_children(migrate.id().try_into().unwrap())[..] else { panic!("no child") };
+    end(first.try_into().unwrap(), &mut migrate);
+}
+
+#[track_caller]
+fn end(pid: u32, migrate: &mut Child) {
+    assert!(Command::new("kill").arg(pid.to_string()).status().unwrap().success());
+    assert_eq!(migrate.wait().unwrap().code(), Some(143));
 }
 
 #[test]

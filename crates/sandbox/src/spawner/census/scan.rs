@@ -280,10 +280,10 @@ mod tests {
 
     #[test]
     fn a_process_that_is_replaced_changes_the_members() {
+        let own = Stat::own().unwrap();
         let members = |pid| {
             let mut row = Row::default();
-            let stat =
-                Stat { parent: 1, is_running: true, ticks: 0, threads: 1, started: u64::from(pid) };
+            let stat = Stat { started: u64::from(pid), ..own };
             row.add(pid, &stat, &"".into());
             row.members
         };
