@@ -309,7 +309,8 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     parts.tasks().spawn(warn_of_missing_paths(config.bounds().read, pipeline.files));
     parts.tasks().spawn(report_ready(state.clone(), socket_dir, abilities::ready(abilities)));
     let states = state.subscribe();
-    let shutdown = Shutdown { state, stop, calls, answers, connections, cut_off, bundles };
+    let delay = config.shutdown_delay.0;
+    let shutdown = Shutdown { state, delay, stop, calls, answers, connections, cut_off, bundles };
     tokio::select! {
         gone = &mut driver => Err(gone.into()),
         // argocd-cmp-server also ends if its only plugin cannot be served.

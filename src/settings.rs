@@ -19,7 +19,7 @@ pub(crate) use self::{
 /// All settings of `serve` and of plugin.yaml, in the order of the help, by which tests
 /// compare flags, keys and tables with them.
 #[cfg(test)]
-pub(crate) static ALL: [&Setting; 49] = [
+pub(crate) static ALL: [&Setting; 50] = [
     &PLUGINS_DIR,
     &SOCKET_DIR,
     &WORK_DIR,
@@ -61,6 +61,7 @@ pub(crate) static ALL: [&Setting; 49] = [
     &EXEC_GRACE,
     &EMPTY_GRACE,
     &DRAIN_TIMEOUT,
+    &SHUTDOWN_DELAY,
     &KEEP_FAILED,
     &LOG_FORMAT,
     &LOG_LEVEL,

@@ -134,7 +134,7 @@ mod tests {
         Budget::derive(&Container::read(&serve.work_dir()), &serve.given())
     }
 
-    fn limits(serve: &Serve) -> [(&'static Setting, Limit); 19] {
+    fn limits(serve: &Serve) -> [(&'static Setting, Limit); 20] {
         serve.limits(&budget(serve))
     }
 

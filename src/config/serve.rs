@@ -152,6 +152,8 @@ pub struct Serve {
     pub(crate) empty_grace: Time,
     #[arg(time = &settings::DRAIN_TIMEOUT)]
     pub(crate) drain_timeout: Time,
+    #[arg(time = &settings::SHUTDOWN_DELAY)]
+    pub(crate) shutdown_delay: Time,
     #[arg(count = &settings::KEEP_FAILED)]
     pub(crate) keep_failed: u32,
     #[arg(described = &settings::LOG_FORMAT, value_enum)]
@@ -351,7 +353,7 @@ impl Serve {
 
     /// The limits in force, in the order of the help.
     #[must_use]
-    pub fn limits(&self, budget: &Budget) -> [(&'static Setting, Limit); 19] {
+    pub fn limits(&self, budget: &Budget) -> [(&'static Setting, Limit); 20] {
         let each = &budget.each;
         let count = |count: usize| Limit(Some(count as u64));
         let millis = |time: Duration| Limit(u64::try_from(time.as_millis()).ok());
@@ -375,6 +377,7 @@ impl Serve {
             (&settings::EXEC_GRACE, millis(self.exec_grace())),
             (&settings::EMPTY_GRACE, time(self.empty_grace)),
             (&settings::DRAIN_TIMEOUT, time(self.drain_timeout)),
+            (&settings::SHUTDOWN_DELAY, time(self.shutdown_delay)),
             (&settings::KEEP_FAILED, Limit(Some(self.keep_failed.into()))),
         ]
     }

@@ -44,6 +44,9 @@ const PORT: u16 = 9180;
 /// Time limit of probes. Kubernetes' default of 1 s is too short for a busy node.
 const PROBE_SECONDS: u32 = 5;
 
+/// Time in which an ordinary sidecar serves on after SIGTERM: most of `--drain-timeout`.
+const SHUTDOWN_DELAY: &str = "20s";
+
 /// UID of Argo CD's repo-server.
 const REPO_SERVER: u64 = 999;
 
@@ -157,6 +160,9 @@ impl Blueprint<'_> {
         let uid = self.uid();
         if uid != REPO_SERVER && self.shape.profile != Profile::Restricted {
             arguments.push(format!("--run-as-uid={uid}"));
+        }
+        if self.shape.kind == SidecarKind::Ordinary {
+            arguments.push(format!("--shutdown-delay={SHUTDOWN_DELAY}"));
         }
         arguments
     }

@@ -34,6 +34,9 @@ const LAST_BUNDLES: Duration = Duration::from_secs(2);
 pub(super) struct Shutdown {
     /// Its `stopping` tells Kubernetes to send no more requests.
     pub(super) state: watch::Sender<State>,
+    /// Time in which sockets stay: the repo-server of an ordinary sidecar gets the same
+    /// signal, and still finishes its requests.
+    pub(super) delay: Duration,
     /// Stops the loader, and the supervisor with every listener.
     pub(super) stop: CancellationToken,
     /// Running calls.
@@ -69,19 +72,28 @@ impl LastTask {
 }
 
 impl Shutdown {
-    /// Waits for a signal, then stops in order. Running requests get `grace`; a
-    /// second signal ends it at once.
+    /// Waits for a signal, then stops in order. Running requests get `grace`, of which
+    /// the delay is a part; a second signal ends it at once.
     pub(super) async fn on_signal(self, mut signals: StopSignals, grace: Duration) {
         signals.wait().await;
-        info!(grace = ?grace, "stopping");
+        info!(grace = ?grace, delay = ?self.delay, "stopping");
         // 1. Kubernetes sends no more requests.
         self.state.send_modify(|state| state.stopping = true);
+        let left = self.delay(&mut signals, grace).await;
         // 2. No more reloads, and the sockets are removed.
         self.stop.cancel();
         // 3. Running requests finish.
-        self.drain(&mut signals, grace).await;
+        self.drain(&mut signals, left).await;
         // 4. The last failed requests are kept.
         self.bundles.end().await;
+    }
+
+    /// Serves on for the delay. Returns what is left of `grace`.
+    async fn delay(&self, signals: &mut StopSignals, grace: Duration) -> Duration {
+        match timeout(self.delay.min(grace), signals.wait()).await {
+            Ok(()) => Duration::ZERO,
+            Err(_elapsed) => grace.saturating_sub(self.delay),
+        }
     }
 
     async fn drain(&self, signals: &mut StopSignals, grace: Duration) {
@@ -189,6 +201,7 @@ mod tests {
     async fn answers_that_are_not_sent_are_waited_for() {
         let shutdown = Shutdown {
             state: watch::channel(State::default()).0,
+            delay: Duration::ZERO,
             stop: CancellationToken::new(),
             calls: TaskTracker::new(),
             answers: TaskTracker::new(),

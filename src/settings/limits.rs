@@ -133,6 +133,11 @@ pub(crate) static DRAIN_TIMEOUT: Setting = setting(Clocks, TIME)
     .default("25s")
     .about("Time that requests have to finish when the supervisor is stopped");
 
+pub(crate) static SHUTDOWN_DELAY: Setting = setting(Clocks, TIME)
+    .flag("shutdown-delay", "CMP_SUPERVISOR_SHUTDOWN_DELAY")
+    .default("0s")
+    .about("Part of --drain-timeout in which sockets stay, for an ordinary sidecar: its repo-server is stopped at the same time");
+
 pub(crate) static ANSWER_TIMEOUT: Setting = setting(Clocks, SOME_TIME)
     .flag("timeout", "CMP_SUPERVISOR_TIMEOUT")
     .default("1m")

@@ -217,7 +217,12 @@ fn a_resource_of_the_operator_needs_no_rights() {
     assert_eq!(sidecar[0].get("image"), None);
     assert_eq!(
         sidecar[0]["args"],
-        json!(["serve", "--plugins-dir=/cmp-plugins", "--isolation=landlock"])
+        json!([
+            "serve",
+            "--plugins-dir=/cmp-plugins",
+            "--isolation=landlock",
+            "--shutdown-delay=20s"
+        ])
     );
     for container in [&sidecar[0], result.container("cmp-install")] {
         let context = &container["securityContext"];

@@ -70,6 +70,25 @@ fn a_signal_in_the_first_moments_ends_it_in_order() {
 }
 
 #[test]
+fn sockets_stay_for_the_delay_or_until_a_second_signal() {
+    let folders = Folders::new();
+    write(&folders.plugins(), "a.yaml", &definition("a", "x"));
+    for (delay, is_hurried) in [("5m", true), ("1ms", false)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+        let arguments = ["--drain-timeout", "10m", "--shutdown-delay", delay];
+        let mut server = folders.start_with(&mut command, &arguments);
+        server.signal(Signal::TERM);
+        if is_hurried {
+            server.says("\"msg\":\"stopping\"");
+            assert_eq!(connect(&folders.socket("a")), Fate::Served);
+            server.signal(Signal::TERM);
+        }
+        assert_eq!(server.ends(), Some(0));
+        assert!(files(&folders).is_empty(), "{:?}", files(&folders));
+    }
+}
+
+#[test]
 fn signals_that_its_parent_blocked_end_it_in_order() {
     let folders = Folders::new();
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));
