@@ -41,6 +41,7 @@ impl Account {
     pub(super) fn of(error: &CallError) -> Self {
         match error {
             CallError::Header(NoHeader::Broken(error)) => broken(error),
+            CallError::Header(NoHeader::Silent) => STALLED,
             CallError::Header(NoHeader::End | NoHeader::NoMetadata) => {
                 Self::faulty(StreamFault::Message)
             }
@@ -131,12 +132,13 @@ fn not_received(error: &ReceiveError) -> Account {
     }
 }
 
+/// A client that stopped sending.
+const STALLED: Account = Account { clock: Some(Timer::Stream), ..Account::plain(Outcome::Stalled) };
+
 /// A stream that ended early.
 fn broken(error: &BrokenStream) -> Account {
     match error {
-        BrokenStream::Stalled { .. } => {
-            Account { clock: Some(Timer::Stream), ..Account::plain(Outcome::Stalled) }
-        }
+        BrokenStream::Stalled { .. } => STALLED,
         BrokenStream::Transport => Account::plain(Outcome::ClientCancelled),
         BrokenStream::NoChunk | BrokenStream::Unreadable { .. } => {
             Account::faulty(StreamFault::Message)

@@ -88,6 +88,11 @@ pub(super) enum NoHeader {
     End,
     #[error("error receiving stream header: {0}")]
     Broken(BrokenStream),
+    #[error(
+        "error receiving stream header: the client has no deadline, and sent none within {} min",
+        PACKING.as_secs() / 60
+    )]
+    Silent,
     #[error("error getting stream metadata: metadata is nil")]
     NoMetadata,
 }
@@ -110,8 +115,11 @@ impl Inbound {
     /// Receives the header, which is the first message, and for which Argo CD first packs the
     /// repository.
     pub(super) async fn header(&mut self) -> Result<RequestHeader, NoHeader> {
-        let message = Pace::new(PACKING).wait(self.messages.message()).await;
-        match self.received(message, LONG_HEADER).map_err(NoHeader::Broken)? {
+        let Ok(message) = timeout(PACKING, self.messages.message()).await else {
+            self.over = true;
+            return Err(NoHeader::Silent);
+        };
+        match self.received(Ok(message), LONG_HEADER).map_err(NoHeader::Broken)? {
             None => Err(NoHeader::End),
             Some(AppStreamRequest { request: Some(Request::Metadata(metadata)) }) => {
                 self.longest = metadata.encoded_len();
