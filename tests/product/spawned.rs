@@ -22,6 +22,13 @@ pub(crate) fn all_children(parent: i32) -> Vec<i32> {
     list.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
+/// True if a process is gone, or waits for its parent: nothing else reaps an orphan than the
+/// first process of the machine or container, which may be slow, or not do it.
+pub(crate) fn has_ended(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+    stat.map_or(true, |stat| stat.contains(") Z "))
+}
+
 #[test]
 fn the_last_error_of_the_spawner_is_a_line_of_the_log() {
     let last = |format: &str| {

@@ -3,13 +3,16 @@
 use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
 };
 
 use tempfile::TempDir;
 
-use crate::{spawned::all_children, waiting::eventually};
+use crate::{
+    spawned::{all_children, has_ended},
+    waiting::eventually,
+};
 
 /// An application with a plugin that never finishes, and a place for temporary
 /// files.
@@ -76,8 +79,7 @@ fn a_signal_during_a_request_ends_everything_and_removes_all_files() {
         eventually("the command", || place.at("marks/pid").exists());
         ends(render, signal, code);
         let pid = fs::read_to_string(place.at("marks/pid")).unwrap();
-        // The first process of the machine reaps it.
-        eventually("the end of the command", || !Path::new("/proc").join(pid.trim()).exists());
+        eventually("the end of the command", || has_ended(&pid));
         place.has_nothing_left();
     }
 }
@@ -102,6 +104,6 @@ fn a_supervisor_ends_with_the_command_that_started_it() {
     render.wait().unwrap();
     let command = fs::read_to_string(place.at("marks/pid")).unwrap();
     for pid in [supervisors[0].to_string(), command.trim().to_owned()] {
-        eventually("the end of a process", || !Path::new("/proc").join(&pid).exists());
+        eventually("the end of a process", || has_ended(&pid));
     }
 }

@@ -4,14 +4,18 @@
 use std::{
     fs::{self, Permissions},
     os::unix::fs::{PermissionsExt, symlink},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
 };
 
 use tempfile::TempDir;
 
 use super::result::program;
-use crate::{skip::skip, spawned::all_children, waiting::eventually};
+use crate::{
+    skip::skip,
+    spawned::{all_children, has_ended},
+    waiting::eventually,
+};
 
 /// An application, manifests with one sidecar, and a server.
 struct Place(TempDir);
@@ -185,8 +189,7 @@ fn a_signal_ends_the_command_of_argocd_cmp_server_too() {
     let mut migrate = place.check_slowly(&[]);
     end(migrate.id(), &mut migrate);
     let command = fs::read_to_string(place.path("pid")).unwrap();
-    // The first process of the machine reaps it.
-    eventually("its end", || !Path::new("/proc").join(command.trim()).exists());
+    eventually("its end", || has_ended(&command));
 }
 
 /// As `nsenter` does, with a session that the kernel reports as 0.
