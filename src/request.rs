@@ -42,12 +42,11 @@ mod said;
 mod threads;
 mod workspace;
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use cmp_sandbox::{Bounds, Lease, Link, SharedRepository, Unconfined};
 use tokio::sync::watch;
-use tracing::warn;
 
 use self::{
     admission::{Admission, Class, Lanes, NoPermit, OwnPlace, Permit},
@@ -56,6 +55,7 @@ use self::{
     encrypted::Suspects,
     incoming::Destination,
     kept::{Repository, Turn},
+    path::AppPath,
     workspace::Step,
 };
 pub(crate) use self::{
@@ -91,7 +91,6 @@ pub use self::{
     workspace::Workspace,
 };
 use crate::{
-    access::is_missing,
     budget::Budget,
     plugin::{CommandLine, Discovery, PluginDefinition},
     volume::{FileThread, WorkVolume},
@@ -227,17 +226,29 @@ impl Pipeline {
         context: &mut RequestContext,
     ) -> Result<Bytes, RequestError> {
         let plugin = Arc::clone(&context.plugin);
+        let Some(command) = &plugin.dynamic else {
+            return Box::pin(self.announce_static(incoming, context)).await;
+        };
         let (_own, admitted) = self.admit_with_own(&incoming, context).await?;
         let (_permit, received) = self.receive(incoming, admitted, context).await?;
-        let printed = if let Some(command) = &plugin.dynamic {
-            let mut workspace = received.settle(context).await?;
-            Some(workspace.run(self.step(Phase::Parameters, command), context).await?)
-        } else {
-            let received = received.unpacked(context).await?;
-            received.settle(context).await?;
-            None
-        };
-        self.converter.announce(printed, &plugin, &context.deadline).await
+        let mut workspace = received.settle(context).await?;
+        let printed = workspace.run(self.step(Phase::Parameters, command), context).await?;
+        self.converter.announce(Some(printed), &plugin, &context.deadline).await
+    }
+
+    /// Lists the parameters of the definition. This needs neither a UID nor a directory, and
+    /// Argo CD holds a lock of the repository until it has the answer.
+    async fn announce_static<C: ChunkStream>(
+        &self,
+        incoming: Incoming<'_, C>,
+        context: &mut RequestContext,
+    ) -> Result<Bytes, RequestError> {
+        let plugin = Arc::clone(&context.plugin);
+        let _permit = self.permit(Class::Names, &incoming, context).await?;
+        let application = AppPath::new(&incoming.header.directory);
+        incoming.index_names(&self.indexes, context).await?;
+        application?;
+        self.converter.announce(None, &plugin, &context.deadline).await
     }
 
     /// A command of a plugin, with memory for its output.
@@ -354,25 +365,9 @@ impl Pipeline {
         if class == Class::Generate && plugin.provide_git_credentials {
             general.read.push(self.defaults.helper.program.clone());
         }
-        let present = wait.limit(self.present(general.read)).await;
+        let present = wait.limit(command::present(&self.files, general.read)).await;
         general.read = present.map_err(RequestError::late("the paths of --read"))?;
         Ok(command::bounds(&general, &self.defaults.inherited, plugin))
-    }
-
-    /// The paths of `--read` that exist. One that does not reveals nothing; one that
-    /// the plugin itself names is an error. Storage that does not answer is closed.
-    async fn present(&self, mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
-        if paths.is_empty() {
-            return paths;
-        }
-        let look = move || {
-            paths.retain(|path| !is_missing(path));
-            paths
-        };
-        self.files.run(look).await.unwrap_or_else(|error| {
-            warn!(%error, "the paths of --read are closed for this request");
-            Vec::new()
-        })
     }
 
     /// Waits for a place.

@@ -1,11 +1,14 @@
 //! The settings of a plugin's commands: those of its definition, and otherwise
 //! those of the operator.
 
+use std::path::PathBuf;
+
 use bytes::Bytes;
 use cmp_sandbox::{Bounds, Caches, Network};
+use tracing::warn;
 
 use super::{defaults::CommandDefaults, processors, proxy};
-use crate::{plugin::PluginDefinition, settings::Limit};
+use crate::{access::is_missing, plugin::PluginDefinition, settings::Limit, volume::FileThread};
 
 /// Environment and output limit of a plugin's commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +60,22 @@ pub(super) fn bounds(general: &Bounds, variables: &[Bytes], plugin: &PluginDefin
         stop_grace: general.stop_grace,
         is_read_only: plugin.read_only,
     }
+}
+
+/// The paths of `--read` that exist. One that does not reveals nothing; one that
+/// the plugin itself names is an error. Storage that does not answer is closed.
+pub(super) async fn present(files: &FileThread, mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    if paths.is_empty() {
+        return paths;
+    }
+    let look = move || {
+        paths.retain(|path| !is_missing(path));
+        paths
+    };
+    files.run(look).await.unwrap_or_else(|error| {
+        warn!(%error, "the paths of --read are closed for this request");
+        Vec::new()
+    })
 }
 
 /// A proxy that the commands are told to use can be reached.
@@ -158,10 +177,7 @@ mod tests {
     #[test]
     fn paths_to_read_are_added() {
         let Bounds { read, named, .. } = bounded("sandbox: {read: [/srv/data]}");
-        assert_eq!(
-            [read, named],
-            [["/opt"], ["/srv/data"]].map(|list| list.map(std::path::PathBuf::from))
-        );
+        assert_eq!([read, named], [["/opt"], ["/srv/data"]].map(|list| list.map(PathBuf::from)));
     }
 
     #[test]

@@ -27,6 +27,7 @@ func TestOursDecidesByNamesWhateverElseRuns(t *testing.T) {
 	named := plugin.Definition{Name: "named", Spec: "generate: {command: [cat, app.yaml]}\ndiscover: {fileName: app.yaml}"}
 	globbed := discovering("globbed", `{find: {glob: "**/app.yaml"}}`)
 	without := plugin.Shell("without", "true")
+	without.Spec += "\nparameters: {static: [{name: fixed}]}"
 	server, err := sut.StartOurs(options, scratch, named, globbed, without, sleeping)
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +47,11 @@ func TestOursDecidesByNamesWhateverElseRuns(t *testing.T) {
 				}
 				t.Logf("%s answered after %s", d.Name, time.Since(start).Round(time.Millisecond))
 			}
+		}
+		// Argo CD holds a lock of the repository until it has them.
+		got, err := s.dial(t, without).Parameters(within(t, atOnceWithin), repo)
+		if err != nil || len(got) != 1 || got[0].GetName() != "fixed" {
+			t.Fatalf("expected its parameter at once, got %v, error %v", got, err)
 		}
 	}
 	held(t, s, sleeping)

@@ -20,11 +20,11 @@ const DISCOVERY_DIVISOR: u64 = 8;
 /// CD would otherwise apply the raw files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Generate and parameter announcements.
+    /// Generate, and parameter announcements by a command.
     Generate,
     /// Discovery by a command.
     Discover,
-    /// Discovery by names, which needs no lease and no process.
+    /// Discovery by names, and static parameters, which need no lease and no process.
     Names,
 }
 

@@ -24,7 +24,7 @@ pub enum Obstacle {
         /// The setting or limit that it comes from.
         origin: Cow<'static, str>,
     },
-    /// All places of discovery by names are taken.
+    /// All places of discovery by names and of static parameters are taken.
     Names {
         /// Places of all plugins.
         limit: usize,
@@ -152,7 +152,7 @@ impl fmt::Display for Obstacle {
             }
             Self::Names { limit } => {
                 let limit = plural(*limit, "request");
-                write!(formatter, "the limit is {limit} that find files by name at a time")
+                write!(formatter, "the limit is {limit} that run no command at a time")
             }
             Self::Own { limit, plugin } => {
                 let limit = plural(*limit, "request");
