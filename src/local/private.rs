@@ -129,7 +129,7 @@ impl Setup<'_> {
             .arg(directory)
             .args(["--http", "off", "--admin-http", "off"])
             .args(["--max-requests", "2", "--isolation", isolation.as_str()])
-            .args(["--request-cgroups", "off", "--keep-failed", "0"]);
+            .args(["--request-cgroups", "off", "--keep-failed", "0", "--shutdown-delay", "0"]);
         let plugins = self.options.plugins_dir();
         for script in &copies.scripts {
             command.arg("--script").arg(plugins.join(script));

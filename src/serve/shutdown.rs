@@ -88,11 +88,14 @@ impl Shutdown {
         self.bundles.end().await;
     }
 
-    /// Serves on for the delay. Returns what is left of `grace`.
+    /// Serves on for the delay, if that is still possible. Returns what is left of `grace`.
     async fn delay(&self, signals: &mut StopSignals, grace: Duration) -> Duration {
-        match timeout(self.delay.min(grace), signals.wait()).await {
+        // Kubernetes also stops a container whose liveness probe fails.
+        let is_alive = self.state.borrow().liveness().iter().all(|check| check.ok);
+        let delay = if is_alive { self.delay.min(grace) } else { Duration::ZERO };
+        match timeout(delay, signals.wait()).await {
             Ok(()) => Duration::ZERO,
-            Err(_elapsed) => grace.saturating_sub(self.delay),
+            Err(_elapsed) => grace.saturating_sub(delay),
         }
     }
 
@@ -196,19 +199,36 @@ mod tests {
     use std::pin::pin;
 
     use super::*;
+    use crate::state::{Component, Condition, report};
 
-    #[tokio::test(start_paused = true)]
-    async fn answers_that_are_not_sent_are_waited_for() {
-        let shutdown = Shutdown {
+    const DELAY: Duration = Duration::from_secs(20);
+
+    fn shutdown() -> Shutdown {
+        Shutdown {
             state: watch::channel(State::default()).0,
-            delay: Duration::ZERO,
+            delay: DELAY,
             stop: CancellationToken::new(),
             calls: TaskTracker::new(),
             answers: TaskTracker::new(),
             connections: TaskTracker::new(),
             cut_off: CancellationToken::new(),
             bundles: LastTask::default(),
-        };
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_supervisor_that_works_serves_on() {
+        let (shutdown, mut signals) = (shutdown(), StopSignals::new().unwrap());
+        assert_eq!(shutdown.delay(&mut signals, 3 * DELAY).await, 2 * DELAY);
+        assert_eq!(shutdown.delay(&mut signals, DELAY / 2).await, Duration::ZERO);
+        let silent = Condition::Bad("it does not answer".to_owned());
+        report(&shutdown.state, Component::Spawner, silent);
+        assert_eq!(shutdown.delay(&mut signals, 3 * DELAY).await, 3 * DELAY);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_are_not_sent_are_waited_for() {
+        let shutdown = shutdown();
         let (_open, answer) = (shutdown.connections.token(), shutdown.answers.token());
         let mut finish = pin!(shutdown.finish());
         assert!(timeout(10 * BETWEEN_CALLS, finish.as_mut()).await.is_err());
