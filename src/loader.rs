@@ -23,6 +23,7 @@ mod watch;
 
 use std::{
     io,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
@@ -126,6 +127,11 @@ impl Loader {
         (loader, state)
     }
 
+    /// Also refuses plugins whose sockets would have paths that are too long in `directory`.
+    pub(crate) fn serving_in(self, directory: &Path) -> Self {
+        Self { ledger: self.ledger.for_sockets_in(directory), ..self }
+    }
+
     /// At each read, also examines the programs of commands in the `PATH` `search`, and
     /// paths that plugins may miss, and gives the only plugin the Secrets of the container.
     pub(crate) fn examining(self, search: Bytes, watched: Watched) -> io::Result<Self> {
@@ -170,7 +176,7 @@ impl Loader {
         let mut ledger = self.ledger.clone();
         let mut warnings = notes(&snapshot.ignored);
         let (catalog, problems) = ledger.update(snapshot.files);
-        // The length of a socket's path, with the real directory, is checked when it is created.
+        // It is about the usual directory for sockets, not about this one.
         let warned = ledger.warnings().iter();
         warnings.extend(warned.filter(|warned| warned.problem.code != Code::SocketPath).cloned());
         self.log(&problems, &warnings);
@@ -293,7 +299,7 @@ fn log_kept(state: &State, Kept { reason, seconds_left }: &Kept) {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::symlink, path::Path};
+    use std::{fs, os::unix::fs::symlink};
 
     use cmp_sandbox::Readable;
 

@@ -6,7 +6,7 @@ mod tests;
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry as Slot},
     ffi::OsStr,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -14,8 +14,8 @@ use cmp_sandbox::Tier;
 
 use super::snapshot::{Extent, Source};
 use crate::plugin::{
-    Catalog, Code, Diagnostic, Place, PluginDefinition, PluginName, Problem, Reading, Region,
-    Related, Severity, read_all, read_first,
+    Catalog, Code, Diagnostic, MAX_SOCKET_PATH, Place, PluginDefinition, PluginName, Problem,
+    Reading, Region, Related, Severity, read_all, read_first,
 };
 
 /// The last good definition at every place in every file.
@@ -23,6 +23,8 @@ use crate::plugin::{
 pub(crate) struct Ledger {
     /// The sidecar's isolation.
     isolation: Tier,
+    /// The directory for sockets, if there will be any.
+    sockets: Option<PathBuf>,
     good: BTreeMap<Location, Entry>,
     /// The place that owns each plugin name.
     owners: BTreeMap<PluginName, Location>,
@@ -49,11 +51,17 @@ impl Ledger {
     pub(crate) fn new(isolation: Tier) -> Self {
         Self {
             isolation,
+            sockets: None,
             good: BTreeMap::new(),
             owners: BTreeMap::new(),
             warnings: Vec::new(),
             defined: 0,
         }
+    }
+
+    /// Also refuses plugins whose sockets would have paths that are too long in `directory`.
+    pub(super) fn for_sockets_in(self, directory: &Path) -> Self {
+        Self { sockets: Some(directory.to_owned()), ..self }
     }
 
     /// Updates the ledger with the files of a snapshot.
@@ -68,7 +76,7 @@ impl Ledger {
         &mut self,
         files: impl Iterator<Item = (String, Vec<Reading>)>,
     ) -> (Catalog, Vec<Problem>) {
-        let check = |reading| self.check_isolation(reading);
+        let check = |reading| self.check_socket(self.check_isolation(reading));
         let files: Vec<(_, Vec<_>)> = files
             .map(|(file, readings)| (file, readings.into_iter().map(check).collect()))
             .collect();
@@ -132,11 +140,23 @@ impl Ledger {
         match required.filter(|required| *required > self.isolation) {
             None => reading,
             Some(required) => {
-                let mut diagnostics = reading.diagnostics;
-                diagnostics.push(weak(required, self.isolation).at(reading.isolation_region));
-                Reading { definition: None, diagnostics, ..reading }
+                let reason = weak(required, self.isolation).at(reading.isolation_region);
+                refuse(reading, reason)
             }
         }
+    }
+
+    /// Removes a definition whose socket cannot be created. One that is served already stays.
+    fn check_socket(&self, reading: Reading) -> Reading {
+        let (Some(sockets), Some(definition)) = (&self.sockets, &reading.definition) else {
+            return reading;
+        };
+        let length = sockets.join(definition.name.socket_file()).as_os_str().len();
+        if length <= MAX_SOCKET_PATH {
+            return reading;
+        }
+        let reason = long(length, sockets).at(reading.name_region);
+        refuse(reading, reason)
     }
 
     /// For an invalid part of a file, keeps the last good definitions in it; returns
@@ -196,6 +216,23 @@ fn readings(source: Source) -> (String, Vec<Reading>) {
         (Err(reason), _) => vec![Reading::refused(Place::default(), reason.diagnostic())],
     };
     (source.name, readings)
+}
+
+/// Removes a definition that is valid elsewhere.
+fn refuse(reading: Reading, reason: Diagnostic) -> Reading {
+    let mut diagnostics = reading.diagnostics;
+    diagnostics.push(reason);
+    Reading { definition: None, diagnostics, ..reading }
+}
+
+fn long(length: usize, sockets: &Path) -> Diagnostic {
+    let text = format!(
+        "the socket's path would have {length} bytes in {}: the limit is {MAX_SOCKET_PATH} bytes",
+        sockets.display()
+    );
+    Diagnostic::new(Code::Name, text)
+        .label(format!("{} bytes too long", length - MAX_SOCKET_PATH))
+        .help("shorten the name, or choose a shorter --socket-dir")
 }
 
 fn weak(required: Tier, present: Tier) -> Diagnostic {

@@ -58,7 +58,11 @@ fn loader(
     metrics: &Metrics,
 ) -> io::Result<(Loader, watch::Sender<State>)> {
     let (places, grace, read) = (config.places(), config.empty_grace.0, config.bounds().read);
-    let (loader, state) = Loader::new(places, tier, grace, metrics.clone());
+    let (mut loader, state) = Loader::new(places, tier, grace, metrics.clone());
+    // The socket of argocd-cmp-server's only plugin fails instead, as it does there.
+    if config.single.is_none() {
+        loader = loader.serving_in(&config.socket_dir());
+    }
     let watched = Watched::new(Arc::clone(reach), read, &config::inherited());
     Ok((loader.examining(config::search(), watched)?, state))
 }
