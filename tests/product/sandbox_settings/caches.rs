@@ -69,6 +69,10 @@ fn sockets_cannot_be_made_in_a_cache_below_a_private_directory() {
     };
     assert_eq!(made("`printenv TMPDIR`/s"), "yes");
     assert_eq!(made(&cache(&bench).join("s").display().to_string()), "no");
+    // This must not keep files from being moved, as chartify and `git clone` do it.
+    let moves = "cd $TMPDIR; mkdir a b b/d; touch a/file; python3 -c 'import os
+os.link(\"a/file\", \"b/link\"); os.rename(\"a/file\", \"b/file\"); os.rename(\"b/d\", \"a/d\")'; ls a b";
+    assert_eq!(say(&bench, "tried", moves), "a: d  b: file link");
 }
 
 /// The process that ends a request could not remove what another UID has closed.

@@ -235,22 +235,27 @@ pub(crate) fn of_code(code: i32) -> Result<i32, Errno> {
 /// Lets this process and its descendants change only what is below `writable`, and
 /// devices. What [`Policy::enforce`] denies stays denied.
 pub(crate) fn restrict_changes(writable: impl Iterator<Item = PathBuf>) -> Result<(), NoPolicy> {
-    restrict(change(), writable.chain(DEVICES.map(PathBuf::from)))
+    let places = writable.chain(DEVICES.map(PathBuf::from));
+    restrict(change(), places.map(|place| (place, change())))
 }
 
 /// Lets this process and its descendants create sockets only below `places`. What
 /// [`Policy::enforce`] denies stays denied.
 pub(crate) fn restrict_sockets(places: impl Iterator<Item = PathBuf>) -> Result<(), NoPolicy> {
-    restrict(AccessFs::MakeSock.into(), places)
+    // Landlock refuses to move and link files between directories wherever no rule of each
+    // layer allows it.
+    let moves = (PathBuf::from("/"), AccessFs::Refer.into());
+    let sockets = places.map(|place| (place, AccessFs::MakeSock.into()));
+    restrict(AccessFs::MakeSock | AccessFs::Refer, sockets.chain([moves]))
 }
 
 fn restrict(
-    rights: BitFlags<AccessFs>,
-    places: impl Iterator<Item = PathBuf>,
+    handled: BitFlags<AccessFs>,
+    places: impl Iterator<Item = (PathBuf, BitFlags<AccessFs>)>,
 ) -> Result<(), NoPolicy> {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
-    let mut created = ruleset.handle_access(rights)?.create()?;
-    for path in places {
+    let mut created = ruleset.handle_access(handled)?.create()?;
+    for (path, rights) in places {
         // A path that does not exist needs no rule.
         let Ok(place) = open(&path) else { continue };
         created = created.add_rule(PathBeneath::new(&place, of_kind(&place, rights)))?;
