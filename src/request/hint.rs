@@ -46,11 +46,15 @@ const SIGXFSZ: i32 = 25;
 /// The exit code of a shell that did not find a program.
 const NOT_IN_PATH: i32 = 127;
 
-/// Messages of programs that could not create a process (EAGAIN).
-const FORK_FAILED: [&str; 7] = [
-    "resource temporarily unavailable",
+/// Messages for EAGAIN, which also a lock or a pipe can return.
+const AGAIN: [&str; 2] = ["resource temporarily unavailable", "eagain"];
+
+/// Words beside them if it is about a process.
+const CREATES: [&str; 4] = ["fork", "thread", "clone", "spawn"];
+
+/// Messages of programs that could not create a process.
+const FORK_FAILED: [&str; 5] = [
     "cannot fork",
-    "eagain",
     "can't start new thread",
     "failed to create new os thread",
     // JVMs, which call it an OutOfMemoryError.
@@ -276,12 +280,12 @@ impl Facts<'_> {
     fn by_words(&self) -> Option<String> {
         let text = self.text.to_ascii_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        let said: [(&[&str], KernelLimit); 3] = [
-            (&FORK_FAILED, KernelLimit::Processes),
-            (&ALLOCATION_FAILED, KernelLimit::Memory),
-            (&FILE_TOO_LARGE, KernelLimit::FileSize),
+        let said = [
+            (says(&FORK_FAILED) || says(&AGAIN) && says(&CREATES), KernelLimit::Processes),
+            (says(&ALLOCATION_FAILED), KernelLimit::Memory),
+            (says(&FILE_TOO_LARGE), KernelLimit::FileSize),
         ];
-        let mut said = said.into_iter().filter(|(words, _)| says(words));
+        let mut said = said.into_iter().filter(|(is_said, _)| *is_said);
         if let Some(hint) = said.find_map(|(_, limit)| self.limit(limit)) {
             return Some(hint);
         }

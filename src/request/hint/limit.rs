@@ -128,9 +128,22 @@ impl Facts<'_> {
         Some(match limit {
             KernelLimit::Memory => known + self.first() + &self.heap_limit(),
             // A request that ends at once was never measured, so nothing tells which it is.
-            KernelLimit::Processes => known + OUTSIDE,
+            KernelLimit::Processes => known + OUTSIDE + &self.stacks(),
             KernelLimit::FileSize | KernelLimit::Cpu => known,
         })
+    }
+
+    /// The other reason why threads cannot be created: the C library reports it in the same way.
+    fn stacks(&self) -> String {
+        let Some(memory) = self.bounds.memory.filter(|memory| *memory < RUNTIME) else {
+            return String::new();
+        };
+        format!(
+            "; each thread also reserves its stack, usually 8 MiB, of the {} that a process may have: {}, \
+             or begin the command with `ulimit -s 1024`",
+            MEMORY.say(memory),
+            self.raise_memory()
+        )
     }
 
     /// The container's limit for a file, if it is below that of the command.

@@ -19,11 +19,13 @@ pub(super) const UNIX_SOCKETS: &str = "requests have no Unix sockets without UID
 const TABLES: &str =
     "it needs the processes or mounts in /proc, which only --isolation namespaces shows";
 
+const BUN: &str = "Bun needs /proc/self/maps, which only --isolation namespaces shows: use it, or Node.js or Deno";
+
 const TERMINAL: &str =
     "commands have no pseudo-terminals: start the program without script, expect or pty";
 
 /// Remedies, each after words that are all in a text.
-const REMEDIES: [(&[&str], &str); 16] = [
+const REMEDIES: [(&[&str], &str); 18] = [
     // gpg, and programs that call it. It keeps secret keys in an agent.
     (&["can't connect to the agent"], AGENT),
     (&["can't connect to the gpg-agent"], AGENT),
@@ -47,6 +49,9 @@ const REMEDIES: [(&[&str], &str); 16] = [
     (&["mount -t proc proc /proc"], TABLES),
     (&["failed to read mtab"], TABLES),
     (&["cannot read table of mounted file systems"], TABLES),
+    // Java.
+    (&["LinuxFileStore", "Mount point not found"], TABLES),
+    (&["Bun has crashed"], BUN),
 ];
 
 /// The remedy for a failure that depends on the isolation.
@@ -96,6 +101,16 @@ mod tests {
             ("Error, do this: mount -t proc proc /proc", TABLES),
             ("df: cannot read table of mounted file systems: Permission denied", TABLES),
             ("script: failed to create pseudo-terminal: Permission denied", TERMINAL),
+            (
+                "java.io.IOException: Mount point not found\n\tat \
+                 java.base/sun.nio.fs.LinuxFileStore.findMountEntry(LinuxFileStore.java:105)",
+                TABLES,
+            ),
+            (
+                "panic(main thread): abort() called\noh no: Bun has crashed. This indicates a bug in \
+                 Bun, not your code.",
+                BUN,
+            ),
         ] {
             assert_eq!(advice(text), Some(remedy), "{text}");
         }
