@@ -47,6 +47,7 @@ pub mod local;
 pub mod log;
 pub mod metrics;
 pub mod migrate;
+mod own_directory;
 pub mod plugin;
 mod plural;
 pub mod probe;

@@ -9,6 +9,7 @@ mod grace;
 mod hiding;
 mod history;
 mod ignored;
+mod last_good;
 mod ledger;
 mod mount;
 mod only_plugin;
@@ -39,6 +40,7 @@ use self::{
     grace::{Decision, Grace},
     hiding::Hiding,
     history::{Digests, digests, settle},
+    last_good::LastGood,
     only_plugin::OnlyPlugin,
     places::PlacesReader,
     usable::Usability,
@@ -51,6 +53,7 @@ pub use self::{
 };
 pub(crate) use self::{
     ignored::{Exclusion, Ignored},
+    last_good::LAST_GOOD,
     ledger::Ledger,
     snapshot::{MAX_FILE, Snapshot, Source, is_definition},
 };
@@ -81,6 +84,8 @@ pub struct Loader {
     /// `None` if nobody examines programs and paths.
     examiner: Option<Examiner>,
     only_plugin: OnlyPlugin,
+    /// `None` if no later process of the container gets them.
+    last_good: Option<LastGood>,
 }
 
 /// Reads definitions once, without checking their `minimumIsolation`. Returns the
@@ -123,6 +128,7 @@ impl Loader {
             logged: Vec::new(),
             examiner: None,
             only_plugin: OnlyPlugin::default(),
+            last_good: None,
         };
         (loader, state)
     }
@@ -139,6 +145,16 @@ impl Loader {
         let only_plugin = OnlyPlugin::new(Arc::clone(&watched));
         let examiner = Examiner::start(Usability::new(search), Hiding::new(watched))?;
         Ok(Self { examiner: Some(examiner), only_plugin, ..self })
+    }
+
+    /// Begins with the last good definitions of an earlier process, and keeps them for a later one.
+    pub(crate) fn remembering(mut self, directory: &Path) -> Self {
+        self.last_good = LastGood::open(directory);
+        if let Some(snapshot) = self.last_good.as_ref().and_then(LastGood::snapshot) {
+            let read = digests(&snapshot.files);
+            self.take(snapshot, &read);
+        }
+        self
     }
 
     /// Reads all definitions once. If reading fails, the definitions stay as they
@@ -175,6 +191,7 @@ impl Loader {
     fn take(&mut self, snapshot: Snapshot, read: &Digests) -> bool {
         let mut ledger = self.ledger.clone();
         let mut warnings = notes(&snapshot.ignored);
+        let texts = self.last_good.is_some().then(|| snapshot.texts()).unwrap_or_default();
         let (catalog, problems) = ledger.update(snapshot.files);
         // It is about the usual directory for sockets, not about this one.
         let warned = ledger.warnings().iter();
@@ -187,6 +204,9 @@ impl Loader {
             return false;
         }
         self.ledger = ledger;
+        if let Some(last_good) = &mut self.last_good {
+            last_good.keep(texts, &problems);
+        }
         if problems.is_empty() && !self.state.borrow().problems.is_empty() {
             info!("all definitions are valid again");
         }

@@ -39,7 +39,7 @@ use self::{
     first_pass::{report_ready, unserved},
     housekeeping::Housekeeping,
     http::Listeners,
-    loading::load,
+    loading::{load, make_last_good},
     parts::Parts,
     paths::{refuse_exposing_paths, restore_directories, upkeep, warn_of_missing_paths},
     resources::Resources,
@@ -162,6 +162,7 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     let setup = setup(config, resources.leases())?;
     let (spawner, process) = Spawner::start(&setup)?;
     let failed = failed::open(config, spawner.abilities().tier)?;
+    make_last_good(config, spawner.abilities().tier);
     prepare_sockets(&config.socket_dir(), config.run_as_uid);
     only_owners_remove(&config.work_dir());
     drop_privileges(config.run_as_uid)?;

@@ -1,21 +1,20 @@
 //! The directory of bundles. Only its owner can enter it.
 
 use std::{
-    fs::{self, DirBuilder, OpenOptions, Permissions},
+    fs::{self, DirBuilder, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
-use cmp_sandbox::{as_user, drop_privileges};
+use cmp_sandbox::drop_privileges;
 use rustix::process::geteuid;
 use thiserror::Error;
 
-use crate::evidence::{DIRECTORY, MAX_BUNDLES};
-
-/// Rights of the directory and of the files in it: the owner's only.
-const DIRECTORY_MODE: u32 = 0o700;
-const FILE_MODE: u32 = 0o600;
+use crate::{
+    evidence::{DIRECTORY, MAX_BUNDLES},
+    own_directory::{self, DIRECTORY_MODE, FILE_MODE, NotOwn, close},
+};
 
 /// Ending of a bundle, and of one that is being written.
 const SUFFIX: &str = ".tar";
@@ -68,19 +67,11 @@ impl Directory {
     /// Creates the directory for the supervisor's UID. Call this while the process may
     /// still change owners.
     pub fn create(path: PathBuf, most: usize, uid: u32) -> Result<Self, NoDirectory> {
-        let failed = |error| NoDirectory::Io { path: path.clone(), error, uid };
-        let owner = if geteuid().is_root() { uid } else { geteuid().as_raw() };
-        // Without CAP_CHOWN, an earlier version left an empty directory of root.
-        if fs::symlink_metadata(&path).is_ok_and(|about| about.is_dir() && about.uid() != owner) {
-            let _ = fs::remove_dir(&path);
+        match own_directory::create(&path, uid) {
+            Ok(()) => Ok(Self { path, most }),
+            Err(NotOwn::Io(error)) => Err(NoDirectory::Io { path, error, uid }),
+            Err(NotOwn::Foreign(uid)) => Err(NoDirectory::Foreign { path, uid }),
         }
-        make(&path, owner).map_err(failed)?;
-        let about = fs::symlink_metadata(&path).map_err(failed)?;
-        if !about.is_dir() || about.uid() != owner {
-            return Err(NoDirectory::Foreign { path, uid: owner });
-        }
-        as_user(Some(owner), || close(&path)).map_err(failed)?;
-        Ok(Self { path, most })
     }
 
     /// The directory of a supervisor with this work directory, to read.
@@ -198,32 +189,10 @@ impl Directory {
     }
 }
 
-/// Creates a directory with this owner, unless it exists. Containers often have no
-/// `CAP_CHOWN`, so root first tries it as the owner.
-fn make(path: &Path, owner: u32) -> io::Result<()> {
-    let create = || match DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        created => created.map(|()| true),
-    };
-    match as_user(Some(owner), create) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && geteuid().is_root() => {
-            let is_new = create()?;
-            let given = if is_new { chown(path, Some(owner), Some(owner)) } else { Ok(()) };
-            // It would be in the way of the next start.
-            given.inspect_err(|_| drop(fs::remove_dir(path)))
-        }
-        created => created.map(drop),
-    }
-}
-
-/// Takes the rights of others away. With tier `landlock`, a request can change the
-/// mode, though it can read nothing.
-fn close(path: &Path) -> io::Result<()> {
-    fs::set_permissions(path, Permissions::from_mode(DIRECTORY_MODE))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::{fs::Permissions, os::unix::fs::PermissionsExt};
+
     use super::*;
 
     fn directory(root: &Path, most: usize) -> Directory {

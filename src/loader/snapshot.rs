@@ -71,6 +71,12 @@ impl NoSnapshot {
 }
 
 impl Snapshot {
+    /// The text of each file, if it has one.
+    pub(super) fn texts(&self) -> Vec<(String, Option<String>)> {
+        let text = |source: &Source| String::from_utf8(source.text.as_ref().ok()?.clone()).ok();
+        self.files.iter().map(|source| (source.name.clone(), text(source))).collect()
+    }
+
     /// Reads a directory between two equal stamps, so that all files are from
     /// the same moment.
     ///

@@ -1,6 +1,6 @@
 //! A loader that also looks for programs and for hidden paths.
 
-use std::{io, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc};
 
 use cmp_sandbox::{Readable, Tier, covers_ports, refuses_moves};
 use tokio::sync::watch;
@@ -11,8 +11,9 @@ use crate::{
     config::{self, Serve},
     event::TOLD,
     hidden::Watched,
-    loader::Loader,
+    loader::{LAST_GOOD, Loader},
     metrics::Metrics,
+    own_directory,
     request::Reach,
     state::State,
 };
@@ -64,7 +65,23 @@ fn loader(
         loader = loader.serving_in(&config.socket_dir());
     }
     let watched = Watched::new(Arc::clone(reach), read, &config::inherited());
-    Ok((loader.examining(config::search(), watched)?, state))
+    let loader = loader.examining(config::search(), watched)?;
+    let last_good = last_good(config, tier);
+    Ok((last_good.iter().fold(loader, |loader, directory| loader.remembering(directory)), state))
+}
+
+/// The directory for the last good definitions. Without isolation, plugins could change them, and
+/// a private supervisor is never restarted.
+fn last_good(config: &Serve, tier: Tier) -> Option<PathBuf> {
+    let keeps = tier != Tier::None && config.single.is_none() && !config.events;
+    keeps.then(|| config.work_dir().join(LAST_GOOD))
+}
+
+/// Creates it. Call this before privileges are dropped. An error is logged when it is used.
+pub(super) fn make_last_good(config: &Serve, tier: Tier) {
+    if let Some(directory) = last_good(config, tier) {
+        let _ = own_directory::create(&directory, config.run_as_uid);
+    }
 }
 
 /// Paths and ports that the sandbox lets plugins reach, in this tier and with this version of

@@ -30,6 +30,7 @@ pub(crate) mod read_only;
 mod reading;
 mod refused;
 mod replaced;
+mod restarted;
 mod signals;
 mod space;
 mod ssh;
