@@ -69,7 +69,7 @@ pub(crate) const PEER_CONFIG: &str = "/home/argocd/cmp-server/config";
 pub(crate) const PEER_FILE: &str = "plugin.yaml";
 
 /// Names that begin with this are the supervisor's own and no plugin's.
-const OWN_PREFIX: &str = "CMP_SUPERVISOR_";
+pub(crate) const OWN_PREFIX: &str = "CMP_SUPERVISOR_";
 
 /// The variables that plugins may see, as `NAME=VALUE`.
 #[must_use]

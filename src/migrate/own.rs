@@ -9,9 +9,31 @@ use super::{
     reference::{reference, refers},
     report::Report,
 };
+use crate::{
+    config::OWN_PREFIX,
+    settings::{
+        ADMIN_HTTP, HTTP, ISOLATION, OTLP_HEADERS, PLUGINS_DIR, RUN_AS_UID, SHUTDOWN_DELAY,
+        SOCKET_DIR, Setting, WORK_DIR,
+    },
+};
 
-/// Variables that the sandbox sets for each request, or that would change the program.
-const OWN: [&str; 4] = ["TMPDIR", "PWD", "ARGOCD_BINARY_NAME", "ARGOCD_CMP_WORKDIR"];
+/// Variables that the sandbox sets for each request.
+const OF_REQUESTS: [&str; 2] = ["TMPDIR", "PWD"];
+
+/// Variables that contradict the arguments, probes or volumes of the new container.
+const OF_CONTAINER: [&str; 2] = ["ARGOCD_BINARY_NAME", "ARGOCD_CMP_WORKDIR"];
+
+/// Settings of a supervisor that contradict them.
+const CONTRADICTING: [&Setting; 8] = [
+    &ADMIN_HTTP,
+    &HTTP,
+    &ISOLATION,
+    &PLUGINS_DIR,
+    &RUN_AS_UID,
+    &SHUTDOWN_DELAY,
+    &SOCKET_DIR,
+    &WORK_DIR,
+];
 
 /// Directories that a request gets for itself. Outside /tmp, they are also where the
 /// files of the image are that its copies begin with.
@@ -33,10 +55,10 @@ pub(super) const LOG_FORMAT: &str = "ARGOCD_CMP_SERVER_LOGFORMAT";
 pub(super) const PATH: &str = "PATH";
 
 /// Headers for a collector of traces, which often hold a token.
-pub(super) const HEADERS: &str = "ARGOCD_CMP_SERVER_OTLP_HEADERS";
+const HEADERS: &str = "ARGOCD_CMP_SERVER_OTLP_HEADERS";
 
-/// Variables that the server itself reads.
-pub(super) const SETTINGS: [&str; 10] = [
+/// Variables of argocd-cmp-server that the server itself reads.
+const SETTINGS: [&str; 10] = [
     "ARGOCD_CMP_SERVER_OTLP_ADDRESS",
     "ARGOCD_CMP_SERVER_OTLP_ATTRS",
     HEADERS,
@@ -54,15 +76,46 @@ pub(super) fn is_flag(name: &str) -> bool {
     FLAGS.contains(&name)
 }
 
-/// True if the sandbox or the new container sets this variable.
-pub(super) fn is_own(name: &str) -> bool {
-    OWN.contains(&name) || is_flag(name)
+/// True if the server itself reads the variable.
+pub(super) fn is_setting(name: &str) -> bool {
+    SETTINGS.contains(&name) || name.starts_with(OWN_PREFIX)
 }
 
-/// True if the container does not keep the variable, because the sandbox sets it.
+/// True if the value of a setting must not be shown.
+pub(super) fn is_hidden(name: &str) -> bool {
+    [HEADERS, OTLP_HEADERS.variable()].contains(&name)
+}
+
+/// True if the sandbox or the new container sets this variable.
+pub(super) fn is_own(name: &str) -> bool {
+    OF_REQUESTS.contains(&name) || is_of_container(name) || is_flag(name)
+}
+
+fn is_of_container(name: &str) -> bool {
+    OF_CONTAINER.contains(&name) || CONTRADICTING.iter().any(|own| own.variable() == name)
+}
+
+/// True if the container does not keep the variable: `report_removal` tells why.
 pub(super) fn is_gone(variable: &Value) -> bool {
     let (name, value) = (text(variable, "name"), text(variable, "value"));
     is_own(name) || HOMES.contains(&name) && is_within(value, TEMPORARY)
+}
+
+/// Reports a variable that the container does not keep.
+pub(super) fn report_removal(plugin: &Plugin, name: &str, report: &mut Report) {
+    let removed = format!("plugin `{}`: {name} was removed", plugin.name);
+    if !is_of_container(name) {
+        report.change(format!("{removed}, because the sandbox sets it"));
+    } else if name.starts_with(OWN_PREFIX) {
+        report.check(format!(
+            "{removed}, because the new container has its own arguments, probes and volumes: change \
+             them if you need this setting"
+        ));
+    } else {
+        report.change(format!(
+            "{removed}, because the new container has its own program and work volume"
+        ));
+    }
 }
 
 /// True if the sandbox replaces the variable by a directory of each request. No request could
@@ -97,7 +150,7 @@ pub(super) fn warn_of_temporary(plugin: &Plugin, variable: &Value, report: &mut 
     let (name, value) = (text(variable, "name"), text(variable, "value"));
     let mut paths = plugin.sidecar.mounts().iter().map(|mount| trimmed(text(mount, "mountPath")));
     let is_removed = |path: &str| path != TEMPORARY && is_within(path, TEMPORARY);
-    let is_told = SETTINGS.contains(&name)
+    let is_told = is_setting(name)
         || paths.any(|path| is_removed(path) && replace_path(value, path, "") != value);
     if is_replaced(name) || is_told || replace_path(value, TEMPORARY, "") == value {
         return;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     field::text,
-    own::{SETTINGS, is_replaced},
+    own::{is_replaced, is_setting},
     plugin::Plugin,
     report::Report,
     variable::is_secret,
@@ -16,7 +16,7 @@ use super::{
 pub(super) fn warn(env: &[Value], plugins: &[Plugin], report: &mut Report) {
     let is_told = |variable: &&Value| {
         let name = text(variable, "name");
-        SETTINGS.contains(&name)
+        is_setting(name)
             || is_replaced(name)
             || is_secret(variable)
             || variable.pointer("/valueFrom/resourceFieldRef").is_some()

@@ -10,7 +10,8 @@ use super::{
     env_from,
     field::{remove, set, text, unused},
     own::{
-        HEADERS, PATH, SETTINGS, is_flag, is_gone, is_replaced, warn_of_gone, warn_of_temporary,
+        PATH, is_flag, is_gone, is_hidden, is_replaced, is_setting, report_removal, warn_of_gone,
+        warn_of_temporary,
     },
     plugin::Plugin,
     reference::{self, refers},
@@ -56,7 +57,7 @@ impl Variables {
         let prefixes = prefixes(plugins, &found, &differing);
         let own = Own { differing, prefixes };
         for shared in &found {
-            if SETTINGS.contains(&shared.name.as_str()) {
+            if is_setting(&shared.name) {
                 merged.set(shared, plugins, report);
             } else if own.differing.iter().any(|other| other.name == shared.name) {
                 merged.env.extend(shared.renamed(&own, plugins, report));
@@ -211,7 +212,7 @@ fn shown<'v>(name: &str, variable: Option<&'v Value>) -> &'v str {
     match variable.map(|variable| text(variable, "value")) {
         None => "none",
         Some("") => "one from elsewhere",
-        Some(_) if name == HEADERS => "a hidden one",
+        Some(_) if is_hidden(name) => "a hidden one",
         Some(value) => value,
     }
 }
@@ -277,10 +278,7 @@ fn collect(plugins: &[Plugin], report: &mut Report) -> Vec<Shared> {
             }
             let mut variable = moved(variable, plugin);
             if is_gone(&variable) {
-                report.change(format!(
-                    "plugin `{}`: {name} was removed, because the sandbox sets it",
-                    plugin.name
-                ));
+                report_removal(plugin, name, report);
                 gone.push(name);
                 continue;
             }

@@ -53,10 +53,11 @@ fn settings_of_the_server_are_not_given_to_one_plugin() {
 
 #[test]
 fn headers_of_a_collector_are_not_told() {
-    let name = "ARGOCD_CMP_SERVER_OTLP_HEADERS";
-    let env = format!("env: [{{name: {name}, value: token=abc}}]");
-    let result = told(&[("a", &env)], &["a hidden one in `a`, none in `b`"]);
-    assert!(!result.report.contains("abc"), "{}", result.report);
+    for name in ["ARGOCD_CMP_SERVER_OTLP_HEADERS", "CMP_SUPERVISOR_OTLP_HEADERS"] {
+        let env = format!("env: [{{name: {name}, value: token=abc}}]");
+        let result = told(&[("a", &env)], &["a hidden one in `a`, none in `b`"]);
+        assert!(!result.report.contains("abc"), "{}", result.report);
+    }
 }
 
 #[test]
