@@ -23,6 +23,7 @@ mod mounts;
 mod output;
 mod own;
 mod plugin;
+mod quantity;
 mod reach;
 mod reference;
 mod remark;
@@ -32,6 +33,7 @@ mod sidecar;
 mod tools;
 mod variable;
 mod volume;
+mod work;
 mod yaml;
 
 use serde_json::Value;

@@ -252,10 +252,11 @@ impl Blueprint<'_> {
 
     pub(super) fn volumes(&self) -> Vec<Value> {
         let Names { program, plugins, work } = &self.names;
+        let (kind, source) = &self.resources.work;
         let own = [
             json!({"name": program, "emptyDir": {}}),
             json!({"name": plugins, "configMap": {"name": self.options.config_map, "optional": true}}),
-            json!({"name": work, "emptyDir": self.resources.work}),
+            json!({"name": work, (*kind): source}),
         ];
         own.into_iter().chain(self.tools.volumes.clone()).collect()
     }

@@ -20,6 +20,9 @@ use crate::{
 /// Variables that the sandbox sets for each request.
 const OF_REQUESTS: [&str; 2] = ["TMPDIR", "PWD"];
 
+/// Variables of directories in which a sidecar keeps the repositories of running requests.
+pub(super) const WORK_DIRS: [&str; 3] = [WORK_DIR.variable(), "ARGOCD_CMP_WORKDIR", "TMPDIR"];
+
 /// Variables that contradict the arguments, probes or volumes of the new container.
 const OF_CONTAINER: [&str; 2] = ["ARGOCD_BINARY_NAME", "ARGOCD_CMP_WORKDIR"];
 

@@ -212,7 +212,7 @@ fn mount(sidecar: &Sidecar) -> Option<&Value> {
 }
 
 /// The kind of a volume's source, as its key has it.
-fn kind(volume: &Value) -> Option<&str> {
+pub(super) fn kind(volume: &Value) -> Option<&str> {
     volume.as_object()?.keys().map(String::as_str).find(|key| *key != "name")
 }
 

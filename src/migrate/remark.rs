@@ -10,6 +10,7 @@ use super::{
     field::{list, text},
     masked::{masked, masked_words},
     plugin::Plugin,
+    quantity::quantity,
     reference::{is_expanded, names, reference},
     report::Report,
 };
@@ -196,7 +197,7 @@ fn resources(plugin: &Plugin, report: &mut Report) {
     for kind in ["limits", "requests"] {
         let all = plugin.sidecar.field("resources").and_then(|all| all.get(kind)?.as_object());
         for (key, value) in all.into_iter().flatten() {
-            let is_number = super::resources::quantity(value).is_some();
+            let is_number = quantity(value).is_some();
             if is_number && RESOURCES.contains(&key.as_str()) {
                 continue;
             }

@@ -3,16 +3,14 @@
 use serde_json::{Value, json};
 
 use super::{
-    field::text,
     lists::Lists,
     plugin::Plugin,
+    quantity::{MIB, bytes, mebibytes, quantity},
     report::Report,
-    sidecar::{Sidecar, is_at},
-    volume::named,
+    sidecar::Sidecar,
+    work::{Source, work},
 };
 use crate::{budget, config::MAX_MESSAGE_MIB};
-
-const MIB: u64 = 1 << 20;
 
 /// Longest gRPC message, if no variable sets another.
 const MESSAGE: u64 = MAX_MESSAGE_MIB as u64 * MIB;
@@ -30,27 +28,12 @@ const WORK_PART: (u64, u64) = (23, 25);
 /// Sizes are multiples of this.
 const STEP: u64 = 64 * MIB;
 
-/// Units of Kubernetes' quantities.
-const UNITS: [(&str, f64); 11] = [
-    ("Ki", 1024.0),
-    ("Mi", 1_048_576.0),
-    ("Gi", 1_073_741_824.0),
-    ("Ti", 1_099_511_627_776.0),
-    ("m", 0.001),
-    ("k", 1e3),
-    ("M", 1e6),
-    ("G", 1e9),
-    ("T", 1e12),
-    ("u", 1e-6),
-    ("n", 1e-9),
-];
-
 /// Resources of the new container.
 #[derive(Debug)]
 pub(super) struct Resources {
     pub(super) container: Value,
     /// Source of the work volume.
-    pub(super) work: Value,
+    pub(super) work: Source,
 }
 
 impl Resources {
@@ -86,7 +69,7 @@ impl Resources {
                 "requests": {"cpu": cores(cpu_request), "memory": mebibytes(request)},
                 "limits": {"memory": mebibytes(limit)},
             }),
-            work: work(plugins, lists, limit, report),
+            work: work(plugins, lists, work_size(limit), report),
         }
     }
 }
@@ -165,50 +148,15 @@ fn raise(plugins: &mut [Plugin], limit: u64) {
     }
 }
 
-/// A work volume in memory, or the disk of the largest old volume if that is larger.
-fn work(plugins: &[Plugin], lists: &Lists, limit: u64, report: &mut Report) -> Value {
+/// Size of a work volume in memory.
+fn work_size(limit: u64) -> u64 {
     let (part, of) = WORK_PART;
-    let size = budget::memory_of_requests(limit, MESSAGE) / of * part / STEP * STEP;
-    let temporary = plugins.iter().flat_map(|plugin| plugin.sidecar.mounts());
-    let volumes = temporary.filter(|mount| is_at(mount, "/tmp"));
-    let volumes = volumes.filter_map(|mount| named(&lists.volumes, text(mount, "name")));
-    let disks = volumes.filter(|volume| volume.pointer("/emptyDir/medium").is_none());
-    let sized = disks.filter_map(|volume| {
-        let source = volume.get("emptyDir")?;
-        Some((bytes(quantity(source.get("sizeLimit")?)?), source.clone()))
-    });
-    let largest = sized.max_by_key(|(size, _)| *size);
-    if let Some((_, source)) = largest.filter(|(disk, _)| *disk > size) {
-        report.change(
-            "the work volume is on the node's disk, because a sidecar's /tmp was larger than the \
-             memory",
-        );
-        return source;
-    }
-    report.change(format!("the work volume is in memory, with {}", budget::show(size)));
-    json!({"medium": "Memory", "sizeLimit": mebibytes(size)})
+    budget::memory_of_requests(limit, MESSAGE) / of * part / STEP * STEP
 }
 
 fn at<'s>(sidecar: &'s Sidecar, pointer: &str) -> Option<&'s Value> {
     let (key, rest) = pointer.strip_prefix('/')?.split_once('/')?;
     sidecar.field(key)?.pointer(&format!("/{rest}"))
-}
-
-/// A quantity of Kubernetes in its base unit: bytes or cores.
-pub(super) fn quantity(value: &Value) -> Option<f64> {
-    let Some(text) = value.as_str() else { return value.as_f64() };
-    let unit = UNITS.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
-    let (number, factor) = unit.unwrap_or((text, 1.0));
-    number.trim().parse::<f64>().ok().map(|number| number * factor).filter(|n| *n >= 0.0)
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
-fn bytes(amount: f64) -> u64 {
-    amount as u64
-}
-
-fn mebibytes(bytes: u64) -> String {
-    format!("{}Mi", bytes.div_ceil(MIB))
 }
 
 fn cores(amount: f64) -> String {
@@ -220,23 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_have_the_units_of_kubernetes() {
-        for (value, expected) in [
-            (json!("1.5Gi"), 1_610_612_736.0),
-            (json!("250m"), 0.25),
-            (json!(2), 2.0),
-            (json!("1e3"), 1000.0),
-            (json!("2G"), 2e9),
-        ] {
-            assert_eq!(quantity(&value), Some(expected), "{value}");
-        }
-        assert_eq!(quantity(&json!("{{ .Values.memory }}")), None);
-    }
-
-    #[test]
     fn the_usual_volume_is_the_component_s() {
-        let report = &mut Report::default();
-        let source = work(&[], &Lists::default(), USUAL_LIMIT, report);
-        assert_eq!(source, json!({"medium": "Memory", "sizeLimit": "1280Mi"}));
+        assert_eq!(mebibytes(work_size(USUAL_LIMIT)), "1280Mi");
     }
 }

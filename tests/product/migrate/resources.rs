@@ -1,5 +1,7 @@
 //! Memory of the new container.
 
+use serde_json::{Value, json};
+
 use super::{
     result::migrated,
     strange::{told, with},
@@ -42,4 +44,62 @@ fn a_new_memory_limit_is_reported() {
         let report = told_of(a, b);
         assert!(!report.contains("had no memory limit"), "{report}");
     }
+}
+
+/// The work volume, and the report, if a sidecar has a variable, a mount and a volume `w`.
+fn work(variable: &str, path: &str, source: &str) -> (Value, String) {
+    let env = format!("env: [{{name: {variable}, value: {path}}}]");
+    let mount = format!("- {{name: w, mountPath: {path}}}");
+    let volume = format!("- {{name: w, {source}}}");
+    let result = migrated(&[], &with(&[("a", &env), ("a-mounts", &mount), ("volumes", &volume)]));
+    let mut volumes = result.list("volumes").iter();
+    let work = volumes.find(|volume| volume["name"] == "cmp-work").unwrap();
+    (work.clone(), result.report)
+}
+
+const MEMORY: &str = "the work volume is in memory, with 1280Mi";
+
+fn claim(size: &str) -> String {
+    format!(
+        "ephemeral: {{volumeClaimTemplate: {{spec: {{resources: {{requests: {{storage: {size}}}}}}}}}}}"
+    )
+}
+
+#[test]
+fn a_disk_for_work_that_is_larger_than_the_memory_is_kept() {
+    for variable in ["ARGOCD_CMP_WORKDIR", "TMPDIR", "CMP_SUPERVISOR_WORK_DIR"] {
+        let (volume, report) = work(variable, "/work", "emptyDir: {sizeLimit: 50Gi}");
+        assert_eq!(volume["emptyDir"], json!({"sizeLimit": "50Gi"}), "{variable}");
+        let told = "on the node's disk, because a sidecar's /work was larger than the memory";
+        assert!(report.contains(told), "{report}");
+    }
+    let (volume, report) = work("X", "/tmp", &claim("50Gi"));
+    let size = "/ephemeral/volumeClaimTemplate/spec/resources/requests/storage";
+    assert_eq!(volume.pointer(size), Some(&json!("50Gi")), "{volume}");
+    let told = "the work volume is an ephemeral claim, because a sidecar's /tmp was larger";
+    assert!(report.contains(told), "{report}");
+    for source in [&claim("1Gi"), "emptyDir: {sizeLimit: 1Gi}", "emptyDir: {}"] {
+        let (volume, report) = work("X", "/tmp", source);
+        assert_eq!(volume["emptyDir"]["medium"], "Memory", "{source}");
+        assert!(report.contains(MEMORY) && !report.contains("/tmp was on"), "{report}");
+    }
+}
+
+#[test]
+fn a_disk_for_work_that_is_gone_is_reported() {
+    for (source, kind) in [
+        ("persistentVolumeClaim: {claimName: c}", "persistentVolumeClaim"),
+        ("hostPath: {path: /data}", "hostPath"),
+    ] {
+        for (variable, path) in [("X", "/tmp"), ("ARGOCD_CMP_WORKDIR", "/work")] {
+            let (_, report) = work(variable, path, source);
+            let gone = format!(
+                "plugin `a`: its {path} was on the volume `w` ({kind}), and the work volume has \
+                 1280Mi elsewhere"
+            );
+            assert!(report.contains(MEMORY) && report.contains(&gone), "{report}");
+        }
+    }
+    let (_, report) = work("X", "/data", "hostPath: {path: /data}");
+    assert!(!report.contains("elsewhere"), "{report}");
 }
