@@ -3,6 +3,7 @@
 //! Reads manifests and writes manifests; it changes nothing in a cluster.
 
 mod advice;
+mod app_armor;
 mod assembly;
 mod config_map;
 mod container;
@@ -139,9 +140,10 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     let extra_objects = ExtraObjects::new(&host, &documents, &plugins, &new);
     advice::extra_objects(&extra_objects, &mut report);
     advice::other_objects(&host, &documents, &mut report);
+    let written = app_armor::without_profiles(&host, &old.sidecars(), &mut report);
 
     let parts = Parts { lists: new, extra_objects, config_map: &options.config_map };
-    let manifests = output::write(&host, &definitions, parts)?;
+    let manifests = output::write(&written, &definitions, parts)?;
     let plugins = moved(&blueprint.variables.env, definitions);
     Ok(Migrated { manifests, report: report.to_string(), plugins })
 }

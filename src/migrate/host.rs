@@ -1,6 +1,6 @@
 //! The manifest or values in which the sidecars are.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     error::MigrateError,
@@ -26,7 +26,7 @@ const SERVER_FIELDS: [&[&str]; 8] = [
     &["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"],
 ];
 
-/// Path of annotations, which may be empty now.
+/// Path of an object's annotations.
 const ANNOTATIONS: [&str; 2] = ["metadata", "annotations"];
 
 /// Form of the input, and of the result.
@@ -53,7 +53,7 @@ impl Form {
 }
 
 /// A document with sidecars.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Host {
     pub(super) form: Form,
     document: Value,
@@ -169,6 +169,21 @@ impl Host {
         };
         let stated = self.part().get(key).and_then(Value::as_bool);
         stated.unwrap_or(self.form == Form::Chart)
+    }
+
+    /// Annotations of the Pod, unless a JSON patch sets them.
+    pub(super) fn pod_annotations(&mut self) -> Option<&mut Map<String, Value>> {
+        let mut path: Vec<_> = self.base.iter().map(String::as_str).collect();
+        match self.form {
+            Form::Workload => {
+                path.pop();
+                path.extend(ANNOTATIONS);
+            }
+            Form::Chart => path.push("podAnnotations"),
+            Form::Operator => path.push("annotations"),
+            Form::JsonPatch => return None,
+        }
+        path.iter().try_fold(&mut self.document, |value, key| value.get_mut(*key))?.as_object_mut()
     }
 
     /// UID that the Pod gives to containers without one.

@@ -1,5 +1,6 @@
 //! `migrate`: every way in which people run sidecars becomes one container.
 
+mod app_armor;
 mod by_hand;
 mod chart;
 mod check;
