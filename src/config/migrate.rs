@@ -6,6 +6,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+/// Longest name of a ConfigMap, in bytes.
+const MAX_NAME: usize = 253;
+
 /// Replace the argocd-cmp-server sidecars of a repo-server with one cmp-supervisor.
 ///
 /// Reads manifests and writes new ones to standard output. The report of everything that
@@ -35,7 +38,7 @@ pub struct Migrate {
     #[arg(long = "definition", value_name = "CONTAINER=FILE", value_parser = definition)]
     pub definitions: Vec<(String, PathBuf)>,
     /// Image of cmp-supervisor, which an init container installs
-    #[arg(long, value_name = "IMAGE", default_value = "cmp-supervisor")]
+    #[arg(long, value_name = "IMAGE", default_value = "cmp-supervisor", value_parser = image)]
     pub image: String,
     /// Rights of the sidecar [default: restricted for an ArgoCD resource, uid for others]
     #[arg(long, value_enum)]
@@ -47,7 +50,7 @@ pub struct Migrate {
     #[arg(long, value_enum, default_value = "init-container")]
     pub tools: ToolSource,
     /// Name of the ConfigMap with all definitions
-    #[arg(long, value_name = "NAME", default_value = "argocd-cmp-plugins")]
+    #[arg(long, value_name = "NAME", default_value = "argocd-cmp-plugins", value_parser = object)]
     pub config_map: String,
     /// Comparison of results.
     #[command(flatten)]
@@ -101,4 +104,21 @@ pub enum ToolSource {
 fn definition(text: &str) -> Result<(String, PathBuf), String> {
     let (container, file) = text.split_once('=').ok_or("expected CONTAINER=FILE")?;
     Ok((container.to_owned(), file.into()))
+}
+
+fn image(text: &str) -> Result<String, &'static str> {
+    let is_image = !text.is_empty() && !text.contains(char::is_whitespace);
+    is_image.then(|| text.to_owned()).ok_or("expected an image, for example registry/name:tag")
+}
+
+/// A name that Kubernetes accepts for a ConfigMap.
+fn object(text: &str) -> Result<String, &'static str> {
+    let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_part = |part: &str| {
+        part.starts_with(is_inner)
+            && part.ends_with(is_inner)
+            && part.chars().all(|c| is_inner(c) || c == '-')
+    };
+    let is_name = text.len() <= MAX_NAME && text.split('.').all(is_part);
+    is_name.then(|| text.to_owned()).ok_or("expected small letters, digits, - and .")
 }

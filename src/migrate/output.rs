@@ -3,8 +3,14 @@
 use serde_json::{Value, json};
 
 use super::{
-    config_map, definition::Definition, error::MigrateError, extra_objects::ExtraObjects,
-    field::set, host::Host, lists::Lists, yaml,
+    config_map,
+    definition::Definition,
+    error::MigrateError,
+    extra_objects::ExtraObjects,
+    field::{set, unused},
+    host::Host,
+    lists::Lists,
+    yaml,
 };
 use crate::plugin::folds_to;
 
@@ -35,7 +41,9 @@ pub(super) fn write(
     }
     let is_chart = host.values().is_some();
     for Definition { plugin, text } in definitions {
-        let key = &format!("{}.yaml", plugin.name);
+        let file = |name: &str| format!("{name}.yaml");
+        let is_taken = |name: &str| object["data"].get(file(name)).is_some();
+        let key = &file(&unused(&key(&plugin.name), is_taken));
         let text = if is_chart && !plugin.is_template { escaped(text) } else { text.clone() };
         set(&mut object, &["data", key], json!(text));
     }
@@ -47,6 +55,12 @@ pub(super) fn write(
     let mut changes = vec![(vec!["extraObjects"], Value::Array(objects))];
     changes.extend(plugins_of_chart(values, definitions));
     yaml::write(&host.with(lists, changes))
+}
+
+/// A name in the letters of a ConfigMap's keys.
+fn key(name: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    name.chars().map(letter).collect()
 }
 
 /// Takes the plugins out of `configs.cmp`: the chart restarts the repo-server when they change.

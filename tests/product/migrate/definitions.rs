@@ -4,7 +4,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
 
 use super::{
-    result::{migrated, refused},
+    result::{migrated, output, refused},
     strange::{TWO, told},
 };
 
@@ -132,4 +132,39 @@ fn a_config_map_that_is_still_mounted_is_not_to_be_deleted() {
     );
     let env = "envFrom: [{configMapRef: {name: definitions}}]";
     assert!(!told(&[("a", env)], &[]).report.contains("later, delete"));
+}
+
+#[test]
+fn names_that_are_no_keys_of_a_config_map_become_some() {
+    let text = TWO.replace("metadata: {name: a}", "metadata: {name: 'My Plugin'}");
+    let text = text.replace("metadata: {name: b}", "metadata: {name: My-Plugin}");
+    let versions = text.replace("    spec: {", "    spec: {version: v1+b, ");
+    for (text, keys) in [
+        (text, ["My-Plugin-2.yaml", "My-Plugin.yaml"]),
+        (versions, ["My-Plugin-v1-b-2.yaml", "My-Plugin-v1-b.yaml"]),
+    ] {
+        let result = migrated(&[], &text);
+        let definitions = result.definitions();
+        assert_eq!(definitions.keys().collect::<Vec<_>>(), keys);
+        assert_eq!(result.definition(keys[1])["metadata"]["name"], "My Plugin");
+        assert_eq!(result.definition(keys[0])["metadata"]["name"], "My-Plugin");
+    }
+}
+
+#[test]
+fn names_that_kubernetes_would_refuse_are_no_arguments() {
+    for (flag, value) in [
+        ("--config-map", "Bad Name"),
+        ("--config-map", ""),
+        ("--config-map", "-a"),
+        ("--config-map", "a..b"),
+        ("--image", ""),
+        ("--image", "a b"),
+    ] {
+        let output = output(&[flag, value], TWO);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{flag} {value}");
+        assert!(error.contains("expected"), "{error}");
+    }
+    migrated(&["--config-map", "a.b-1", "--image", "host:5000/a/b@sha256:1f"], TWO);
 }
