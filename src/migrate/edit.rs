@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     error::MigrateError,
-    field::{replace_path, set},
+    field::{replace_path, set, text},
     yaml,
 };
 use crate::plugin::folds_to;
@@ -95,8 +95,9 @@ impl Edit {
         if !sandbox.is_empty() {
             keys.insert("sandbox".to_owned(), Value::Object(sandbox));
         }
-        if let Some(memory) = &self.memory {
-            let mut limits = definition.pointer("/spec/limits").cloned().unwrap_or(json!({}));
+        let mut limits = definition.pointer("/spec/limits").cloned().unwrap_or(json!({}));
+        // A limit of the definition itself counts.
+        if let Some(memory) = self.memory.as_ref().filter(|_| limits.get("memory").is_none()) {
             set(&mut limits, &["memory"], json!(memory));
             keys.insert("limits".to_owned(), limits);
         }
@@ -115,9 +116,15 @@ impl Edit {
         if !self.read.is_empty() {
             add("read", self.read.iter().map(|path| json!(path)).collect());
         }
-        if !self.caches.is_empty() {
-            let cache = |(name, env)| json!({"name": name, "env": env});
-            add("caches", self.caches.iter().map(cache).collect());
+        // A variable names one cache: that of the definition itself stays.
+        let had = |env: &str| {
+            let caches = given.and_then(|sandbox| sandbox.get("caches")?.as_array());
+            caches.into_iter().flatten().any(|cache| text(cache, "env") == env)
+        };
+        let caches = self.caches.iter().filter(|(_, env)| !had(env));
+        let caches: Vec<_> = caches.map(|(name, env)| json!({"name": name, "env": env})).collect();
+        if !caches.is_empty() {
+            add("caches", caches);
         }
         if let Some(names) = &self.variables {
             add("env", names.iter().map(|name| json!(name)).collect());

@@ -168,3 +168,20 @@ fn names_that_kubernetes_would_refuse_are_no_arguments() {
     }
     migrated(&["--config-map", "a.b-1", "--image", "host:5000/a/b@sha256:1f"], TWO);
 }
+
+#[test]
+fn a_variable_of_a_given_cache_gets_no_second_one() {
+    let spec = "spec: {generate: {command: [cat, a.yaml]}";
+    let given = "caches: [{name: charts, env: HELM_CACHE_HOME}]";
+    let text = TWO.replace(spec, &format!("{spec}, sandbox: {{{given}}}"));
+    let names = ["HELM_CACHE_HOME", "KUSTOMIZE_PLUGIN_HOME"];
+    let env = names.map(|name| format!("{{name: {name}, value: /c/{name}}}")).join(", ");
+    let text = text.replace("#a\n", &format!("env: [{env}]\n"));
+    let text = text.replace("#a-mounts\n", "- {name: c, mountPath: /c}\n");
+    let result = migrated(&[], &text.replace("#volumes\n", "- {name: c, emptyDir: {}}\n"));
+    let caches = json!([
+        {"name": "charts", "env": names[0]},
+        {"name": "kustomize-plugin-home", "env": names[1]},
+    ]);
+    assert_eq!(result.definition("a.yaml")["spec"]["sandbox"]["caches"], caches);
+}

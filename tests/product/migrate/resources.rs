@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     result::migrated,
-    strange::{told, with},
+    strange::{TWO, told, with},
 };
 
 /// The lines of two sidecars with these memory limits.
@@ -102,4 +102,18 @@ fn a_disk_for_work_that_is_gone_is_reported() {
     }
     let (_, report) = work("X", "/data", "hostPath: {path: /data}");
     assert!(!report.contains("elsewhere"), "{report}");
+}
+
+#[test]
+fn a_limit_of_the_definition_itself_stays() {
+    let given = TWO.replace(
+        "spec: {generate: {command: [cat, a.yaml]}}",
+        "spec: {generate: {command: [cat, a.yaml]}, limits: {memory: 1Gi}}",
+    );
+    let line = "resources: {limits: {memory: 3Gi}}";
+    let memory = |text: &str| {
+        let result = migrated(&[], &text.replace("#a\n", &format!("{line}\n")));
+        result.definition("a.yaml")["spec"]["limits"]["memory"].clone()
+    };
+    assert_eq!((memory(&given), memory(TWO)), (json!("1Gi"), json!("3072Mi")));
 }
