@@ -119,7 +119,7 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     let resources = Resources::new(&mut plugins, &old, &mut report);
     let definitions = Definition::all(&plugins)?;
     for plugin in &plugins {
-        remark::remark(plugin, &mut report);
+        remark::remark(plugin, shape.profile, &mut report);
         logs::remark(plugin, &mut report);
     }
 

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use cmp_sandbox::Tier;
 
 /// Longest name of a ConfigMap, in bytes.
 const MAX_NAME: usize = 253;
@@ -81,6 +82,17 @@ pub enum Profile {
     Restricted,
     /// Root with SYS_ADMIN: a UID and namespaces for each request.
     Namespaces,
+}
+
+impl Profile {
+    /// The isolation of requests.
+    pub(crate) fn tier(self) -> Tier {
+        match self {
+            Self::Uid => Tier::Uid,
+            Self::Restricted => Tier::Landlock,
+            Self::Namespaces => Tier::Namespaces,
+        }
+    }
 }
 
 /// Kind of a sidecar's container.

@@ -151,12 +151,7 @@ impl Blueprint<'_> {
         let mut arguments = vec!["serve".to_owned()];
         arguments.extend(self.log_flags.iter().cloned());
         arguments.push(format!("--plugins-dir={PLUGINS_DIR}"));
-        let isolation = match self.shape.profile {
-            Profile::Uid => "uid",
-            Profile::Restricted => "landlock",
-            Profile::Namespaces => "namespaces",
-        };
-        arguments.push(format!("--isolation={isolation}"));
+        arguments.push(format!("--isolation={}", self.shape.profile.tier().as_str()));
         let uid = self.uid();
         if uid != REPO_SERVER && self.shape.profile != Profile::Restricted {
             arguments.push(format!("--run-as-uid={uid}"));

@@ -14,6 +14,7 @@ use super::{
     reference::{is_expanded, names, reference},
     report::Report,
 };
+use crate::{config::Profile, plugin::read_first};
 
 /// Fields of a container that become something else in the new one, or stay.
 const MOVED: [&str; 12] = [
@@ -47,16 +48,30 @@ const TRACES: [&str; 4] =
 const INSECURE: &str = "--otlp-insecure";
 
 /// Reports everything of a sidecar that has no counterpart.
-pub(super) fn remark(plugin: &Plugin, report: &mut Report) {
+pub(super) fn remark(plugin: &Plugin, profile: Profile, report: &mut Report) {
     start(plugin, report);
     fields(plugin, report);
     rights(plugin, report);
     resources(plugin, report);
+    isolation(plugin, profile, report);
     if edit::wants_credentials(&plugin.text) {
         report.check(format!(
             "plugin `{}`: provideGitCreds needs the repo-server's socket for passwords: mount \
              its directory at the same path as in the repo-server; an argocd binary is not needed",
             plugin.name
+        ));
+    }
+}
+
+/// An isolation that the new container does not have.
+fn isolation(plugin: &Plugin, profile: Profile, report: &mut Report) {
+    let definition = read_first(plugin.text.as_bytes()).definition;
+    let least = definition.and_then(|definition| definition.sandbox.minimum_isolation);
+    if let Some(least) = least.filter(|least| *least > profile.tier()) {
+        let (name, least, tier) = (&plugin.name, least.as_str(), profile.tier().as_str());
+        report.check(format!(
+            "plugin `{name}` will not be served: its minimumIsolation is {least}, and the new \
+             container has {tier}: migrate with --profile {least}, or lower minimumIsolation"
         ));
     }
 }

@@ -170,6 +170,25 @@ fn names_that_kubernetes_would_refuse_are_no_arguments() {
 }
 
 #[test]
+fn an_isolation_that_the_new_container_does_not_have_is_reported() {
+    let spec = "spec: {generate: {command: [cat, a.yaml]}";
+    let text =
+        |least: &str| TWO.replace(spec, &format!("{spec}, sandbox: {{minimumIsolation: {least}}}"));
+    for (least, arguments, expected) in [
+        ("namespaces", &[][..], Some("uid: migrate with --profile namespaces")),
+        ("uid", &["--profile", "restricted"], Some("landlock: migrate with --profile uid")),
+        ("uid", &[], None),
+        ("namespaces", &["--profile", "namespaces"], None),
+        ("landlock", &["--profile", "restricted"], None),
+    ] {
+        let report = migrated(arguments, &text(least)).report;
+        let told = report.contains("plugin `a` will not be served: its minimumIsolation is");
+        assert_eq!(told, expected.is_some(), "{report}");
+        assert!(expected.is_none_or(|text| report.contains(text)), "{report}");
+    }
+}
+
+#[test]
 fn a_variable_of_a_given_cache_gets_no_second_one() {
     let spec = "spec: {generate: {command: [cat, a.yaml]}";
     let given = "caches: [{name: charts, env: HELM_CACHE_HOME}]";
