@@ -117,6 +117,10 @@ pub enum Code {
     Loop,
     /// An argument that the kernel does not pass.
     LongWord,
+    /// `**` in a pattern for which it is `*`.
+    Stars,
+    /// An amount of processors as an amount of their time.
+    Processors,
     /// A `plugin.yaml` in a directory with other definitions.
     OtherFiles,
     /// A file that cannot be read.
@@ -133,7 +137,7 @@ pub enum Code {
 
 impl Code {
     /// All codes with their numbers, severities and titles.
-    pub const ALL: [(Self, u16, Severity, &'static str); 49] = [
+    pub const ALL: [(Self, u16, Severity, &'static str); 51] = [
         (Self::Syntax, 101, Severity::Error, "invalid YAML"),
         (Self::Encoding, 102, Severity::Error, "invalid text encoding"),
         (Self::Empty, 103, Severity::Error, "an empty file"),
@@ -188,6 +192,8 @@ impl Code {
         (Self::Unsplit, 317, Severity::Warning, "a command line in one word"),
         (Self::Loop, 318, Severity::Warning, "a loop that hides failures"),
         (Self::LongWord, 319, Severity::Warning, "an argument that is too long"),
+        (Self::Stars, 320, Severity::Warning, "a ** that is only *"),
+        (Self::Processors, 321, Severity::Warning, "a processor time that looks like processors"),
         (Self::Unreadable, 404, Severity::Error, "a file that cannot be read"),
         (Self::Ignored, 405, Severity::Note, "an ignored entry"),
         (Self::Program, 407, Severity::Warning, "a program that cannot run here"),

@@ -4,9 +4,11 @@ mod announcements;
 mod long;
 mod ordinary;
 mod outside;
+mod processor;
 mod repeated;
 mod scratch;
 mod script;
+mod stars;
 mod words;
 
 use cmp_sandbox::{Tier, ends_as_credential};
@@ -77,6 +79,8 @@ pub(super) fn lint(
         found.extend(scratch::lint(definition, &words, locator));
     }
     found.extend(ordinary::lint(definition, locator));
+    found.extend(stars::lint(definition, locator));
+    found.extend(processor::lint(value, locator));
     found.extend(isolation_none(definition, locator));
     found.extend(tokens(definition, locator));
     announcements::lint(definition, locator, &mut found);

@@ -102,6 +102,16 @@ impl<'d> Pattern<'d> {
         }
     }
 
+    /// The end of the reason why a pattern did not match.
+    fn caution(self) -> &'static str {
+        match self {
+            Self::FileName(pattern) if pattern.as_str().contains("**") => {
+                "; ** is only * in fileName, unlike in find.glob"
+            }
+            Self::FileName(_) | Self::Glob(_) => "",
+        }
+    }
+
     /// The kind and the text, which define the pattern.
     fn source(self) -> (PatternKind, &'d str) {
         match self {
@@ -202,7 +212,7 @@ impl IndexedArchive {
         let reason = if decision.is_match() {
             format!("{explanation} {pattern}")
         } else {
-            format!("{pattern} {explanation}")
+            format!("{pattern} {explanation}{}", pattern.caution())
         };
         Ok(Decision { verdict: Verdict::of_rule(decision.is_match()), reason })
     }

@@ -67,6 +67,7 @@ fn the_reason_of_each_rule_is_shown_also_if_its_verdict_was_known() {
         ("misses", "find: {glob: '**/*.cue'}"),
         ("prints", "find: {command: [echo, x]}"),
         ("silent", "find: {command: ['true']}"),
+        ("stars", "fileName: '**/Chart.yaml'"),
     ];
     let output = run(&["match"], &rules);
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
@@ -79,6 +80,11 @@ fn the_reason_of_each_rule_is_shown_also_if_its_verdict_was_known() {
         ("misses", "discover.find.glob `**/*.cue` matched 0 of 1 files under ."),
         ("prints", "discover.find.command printed something"),
         ("silent", "discover.find.command printed nothing"),
+        (
+            "stars",
+            "discover.fileName `**/Chart.yaml` matched 0 of 1 files under .; ** is only * in \
+             fileName, unlike in find.glob",
+        ),
     ] {
         let row = rows.iter().find(|row| row["plugin"] == plugin).unwrap();
         assert_eq!(row["reason"], reason, "{row}");
