@@ -46,7 +46,7 @@ use self::{
     report::Report,
     request::Request,
     subject::Subject,
-    target::{Claim, Target, ask, choose, is_unclaimed, wanted},
+    target::{Claim, Target, ask, choose, unclaimed, wanted},
 };
 use crate::{
     config::{self, Application, OutputFormat},
@@ -79,18 +79,15 @@ pub async fn render(
         let (name, mut client) = choose(plugin, sockets, parcel).await?;
         // The repository of a bundle is the one that was sent, and can be a part.
         let is_asked = options.socket.is_none() && options.from_bundle.is_none();
-        let is_unclaimed = is_asked && is_unclaimed(plugin, sockets, parcel).await;
+        let unclaimed = if is_asked { unclaimed(plugin, sockets, parcel).await } else { None };
         let manifests = client.generate(parcel).await;
         let is_repeated = twice && manifests.is_ok();
         let again = if is_repeated { Some(client.generate(parcel).await) } else { None };
-        Ok((name, is_unclaimed, manifests, again))
+        Ok((name, unclaimed, manifests, again))
     });
-    let (name, is_unclaimed, manifests, again) = rendered.await?;
-    if is_unclaimed {
-        report.warn(&format!(
-            "the discovery of {name} does not claim this application: Argo CD does not use {name} for \
-             it, even if the Application names it"
-        ));
+    let (name, unclaimed, manifests, again) = rendered.await?;
+    if let Some(reason) = unclaimed {
+        report.warn(&reason);
     }
     let (manifests, again) = (manifests?, again.transpose()?);
     let count = plural(manifests.len(), "manifest");

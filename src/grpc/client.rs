@@ -152,11 +152,17 @@ impl Refusal {
         chain.any(<dyn Error>::is::<TimeoutExpired>)
     }
 
+    /// True if the time limit of this program has passed, by its own clock or the server's.
+    #[must_use]
+    pub fn is_of_deadline(&self) -> bool {
+        self.status.code() == Code::DeadlineExceeded || self.is_late()
+    }
+
     /// Exit code of a program that got this answer.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         let code = self.status.code();
-        if code == Code::DeadlineExceeded || self.is_late() {
+        if self.is_of_deadline() {
             exit::DEADLINE
         } else if self.is_broken()
             || matches!(code, Code::Internal | Code::ResourceExhausted | Code::Unavailable)

@@ -128,10 +128,29 @@ pub(super) async fn choose(
     Err(failed.map_or(LocalError::NoMatch { known }, LocalError::Client))
 }
 
-/// True if the discovery of the named or only plugin does not claim the application, or fails.
-pub(super) async fn is_unclaimed(named: Option<&str>, sockets: &Sockets, parcel: &Parcel) -> bool {
-    let Ok([(_, path)]) = wanted(named, sockets) else { return false };
-    matches!(ask(path, parcel).await, Ok(Claim::NoMatch) | Err(ClientError::Status(_)))
+/// The reason why Argo CD may not use the named or only plugin, by the plugin's discovery.
+pub(super) async fn unclaimed(
+    named: Option<&str>,
+    sockets: &Sockets,
+    parcel: &Parcel,
+) -> Option<String> {
+    let Ok([(name, path)]) = wanted(named, sockets) else { return None };
+    let unused = format!("Argo CD does not use {name} for it, even if the Application names it");
+    match ask(path, parcel).await {
+        Ok(Claim::NoMatch) => {
+            Some(format!("the discovery of {name} does not claim this application: {unused}"))
+        }
+        Err(ClientError::Status(error)) if error.is_of_deadline() => Some(format!(
+            "the discovery of {name} took too long for this application, so it is not known if Argo CD \
+             uses {name} for it: {error}"
+        )),
+        Err(ClientError::Status(error)) => {
+            Some(format!("the discovery of {name} fails for this application: {unused}: {error}"))
+        }
+        // `generate` has the same errors.
+        Ok(Claim::Match | Claim::ByName)
+        | Err(ClientError::Connect { .. } | ClientError::Archive(_)) => None,
+    }
 }
 
 /// The named plugin, or all plugins.

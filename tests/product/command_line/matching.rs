@@ -47,16 +47,33 @@ fn a_plugin_that_argo_cd_would_not_use_is_told_also_if_it_is_named() {
         ("misses", "fileName: none"),
         ("named", ""),
     ];
-    for (plugin, is_used) in
-        [("claims", true), ("fails", false), ("misses", false), ("named", true)]
-    {
+    for (plugin, reason) in [
+        ("claims", None),
+        ("fails", Some("the discovery of fails fails for this application: ")),
+        ("misses", Some("the discovery of misses does not claim this application: ")),
+        ("named", None),
+    ] {
         let output = run(&["render", "--plugin", plugin], &rules);
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{stderr}");
         let told =
             format!("Argo CD does not use {plugin} for it, even if the Application names it");
-        assert_eq!(!stderr.contains(&told), is_used, "{stderr}");
+        let told = reason.map(|reason| format!("{reason}{told}"));
+        assert!(told.as_ref().is_none_or(|told| stderr.contains(told)), "{stderr}");
+        assert_eq!(told.is_some(), stderr.contains("Argo CD does not use"), "{stderr}");
+        let cause = "error running find command: `false` failed";
+        assert_eq!(plugin == "fails", stderr.contains(cause), "{stderr}");
     }
+}
+
+#[test]
+fn a_discovery_that_takes_too_long_is_no_refusal() {
+    let rules = [("slow", "find: {command: [sleep, '60']}")];
+    let output = run(&["render", "--timeout", "1s"], &rules);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let told = "the discovery of slow took too long for this application, so it is not known";
+    assert!(stderr.contains(told) && !stderr.contains("Argo CD does not use"), "{stderr}");
+    assert!(stderr.contains("raise --timeout"), "{stderr}");
 }
 
 #[test]
