@@ -191,7 +191,7 @@ impl Loader {
     fn take(&mut self, snapshot: Snapshot, read: &Digests) -> bool {
         let mut ledger = self.ledger.clone();
         let mut warnings = notes(&snapshot.ignored);
-        let texts = self.last_good.is_some().then(|| snapshot.texts()).unwrap_or_default();
+        let texts = self.last_good.as_ref().map(|_| snapshot.texts()).unwrap_or_default();
         let (catalog, problems) = ledger.update(snapshot.files);
         // It is about the usual directory for sockets, not about this one.
         let warned = ledger.warnings().iter();
