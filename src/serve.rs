@@ -309,8 +309,7 @@ async fn run(config: &Serve, started: Started) -> Result<(), NotServing> {
     parts.tasks().spawn(orphans::collect());
     parts.tasks().spawn(warn_of_missing_paths(config.bounds().read, pipeline.files));
     parts.tasks().spawn(report_ready(state.clone(), socket_dir, abilities::ready(abilities)));
-    let states = state.subscribe();
-    let delay = config.shutdown_delay.0;
+    let (states, delay) = (state.subscribe(), config.shutdown_delay.0);
     let shutdown = Shutdown { state, delay, stop, calls, answers, connections, cut_off, bundles };
     tokio::select! {
         gone = &mut driver => Err(gone.into()),
