@@ -97,8 +97,8 @@ fn absent(program: &str, search: &[u8]) -> Cause {
         };
     }
     let directories = search.split(|byte| *byte == b':').map(OsStr::from_bytes).map(Path::new);
-    let is_named = !program.is_empty();
-    let mut files = directories.map(|directory| directory.join(path)).filter(|_| is_named);
+    let is_searched = |file: &PathBuf| file.is_absolute() && !program.is_empty();
+    let mut files = directories.map(|directory| directory.join(path)).filter(is_searched);
     match files.find(|path| path.is_file()) {
         Some(file) => Cause::NotExecutable(file),
         None => Cause::Absent { search: String::from_utf8_lossy(search).into_owned() },

@@ -129,6 +129,7 @@ const SHOWN: &[(&str, &[&str])] = &[
     ("umask of commands", &["TestOursShowsCommandsOtherThingsAsDocumented"]),
     ("priority of commands", &["TestOursShowsCommandsOtherThingsAsDocumented"]),
     ("environment of the server", &["without_a_list_all_variables_do_but_the_supervisors_own"]),
+    ("a relative directory in `PATH`", &["relative_directories_of_path_are_skipped"]),
     ("`ARGOCD_APP_TARBALL_REL_PATH`", &["TestOursShowsCommandsOtherThingsAsDocumented"]),
     ("`init` replaces", &["TestOursShowsCommandsOtherThingsAsDocumented"]),
     ("an application's path inside", &["TestOursDiscoversOtherwiseAsDocumented"]),

@@ -87,3 +87,13 @@ fn variables_that_are_too_long_together_are_the_fault_of_the_request() {
         assert!(!text.contains("v3ry") && !text.contains("plan"), "{text}");
     }
 }
+
+#[test]
+fn relative_directories_of_path_are_skipped() {
+    for tier in tiers() {
+        // From the root of the image, they would lead to the programs.
+        let bench = Bench::new("", PRINT).with("PATH", "./bin:usr/bin::/usr/bin:/bin");
+        let seen = bench.render(tier, &[]).value("PATH");
+        assert_eq!(seen, "./bin:usr/bin::/usr/bin:/bin", "{tier}");
+    }
+}

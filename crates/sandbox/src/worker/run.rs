@@ -17,7 +17,7 @@ use nix::{
     errno::Errno,
     fcntl::{OFlag, OpenHow, ResolveFlag, open, openat},
     sys::stat::Mode,
-    unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, execve, fchdir, pipe2},
+    unistd::{dup2_stderr, dup2_stdin, dup2_stdout, execve, fchdir, pipe2},
 };
 
 use super::{
@@ -59,9 +59,6 @@ pub(super) fn become_command(
     let variables = environment::compose(tenant, [&task.inherited, caches, &request])
         .map_err(JobError::Refused)?;
     let program = task.words.first().map(AsRef::as_ref).unwrap_or_default();
-    // Before changing the directory: programs of the repository must not be
-    // found through a relative PATH.
-    chdir("/").map_err(step("leave the workspace"))?;
     let path = lookup::look_up(program, &task.search).map_err(JobError::Command)?;
     if task.is_read_only && tenant.repository.is_none() {
         confined.keep_repository(tenant)?;
