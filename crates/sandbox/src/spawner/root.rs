@@ -49,6 +49,8 @@ pub(super) enum NoWorkspaceRoot {
     NotGiven { path: PathBuf, error: io::Error, owner: u32 },
     #[error("{path} is used by another supervisor: give each its own --work-dir")]
     Taken { path: PathBuf },
+    #[error("{path}: cannot lock it: {error}: choose a volume that can lock files with --work-dir")]
+    Unlockable { path: PathBuf, error: Errno },
     #[error(
         "{path} was removed and cannot be created again: {error}: make the work directory writable \
          by UID {uid}, or restart"
@@ -61,6 +63,16 @@ pub(super) enum NoWorkspaceRoot {
 }
 
 impl NoWorkspaceRoot {
+    /// The lock cannot be had.
+    fn unlocked(path: &Path, error: Errno) -> Self {
+        let path = path.to_owned();
+        if error == Errno::EWOULDBLOCK {
+            Self::Taken { path }
+        } else {
+            Self::Unlockable { path, error }
+        }
+    }
+
     /// A file or a link in the place of the directory.
     fn obstructed(path: &Path, error: &io::Error) -> Option<Self> {
         let error = Errno::from_raw(error.raw_os_error()?);
@@ -92,7 +104,7 @@ impl WorkspaceRoot {
         let failed = |error| NoWorkspaceRoot::Io { path: path.clone(), error, uid: geteuid() };
         let directory = OwnedFd::from(file.try_clone().map_err(failed)?);
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
-            .map_err(|_held| NoWorkspaceRoot::Taken { path: path.clone() })?;
+            .map_err(|(_file, error)| NoWorkspaceRoot::unlocked(&path, error))?;
         Ok(Self { path, directory, is_shared, _lock: lock })
     }
 
@@ -214,6 +226,14 @@ mod tests {
         assert!(matches!(second, Err(NoWorkspaceRoot::Taken { .. })));
         drop(first);
         assert!(soon(|| WorkspaceRoot::make(directory.path(), None).is_ok()));
+    }
+
+    #[test]
+    fn a_volume_without_locks_is_not_called_taken() {
+        let text = |error| NoWorkspaceRoot::unlocked(Path::new("/w"), error).to_string();
+        assert!(text(Errno::EWOULDBLOCK).contains("/w is used by another supervisor"));
+        let other = text(Errno::ENOLCK);
+        assert!(other.contains("cannot lock it: ENOLCK") && !other.contains("another"), "{other}");
     }
 
     #[test]
