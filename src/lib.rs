@@ -65,6 +65,7 @@ pub mod state;
 pub mod status;
 pub mod supervisor;
 pub mod terminal;
+mod timestamp;
 mod traces;
 mod unwatched;
 pub mod validate;

@@ -30,6 +30,7 @@ use crate::{
         Deadline, DeadlinePassed, Progress, RequestContext, RequestHeader,
         admission::NewestDefinition,
     },
+    timestamp::displayable,
     traces::Trace,
 };
 
@@ -288,7 +289,7 @@ impl Call {
             method: self.method,
             outcome: end.account.outcome,
             grpc_code: end.code,
-            began_at: humantime::format_rfc3339_millis(self.began).to_string(),
+            began_at: humantime::format_rfc3339_millis(displayable(self.began)).to_string(),
             took_ms: milliseconds(deadline.elapsed()),
             phases: phases(progress),
             received_bytes: progress.received,

@@ -9,6 +9,7 @@ use crate::{
     budget::Budget,
     hidden::HiddenPath,
     metrics::{Metrics, PluginState, Queue, Reload},
+    timestamp::displayable,
 };
 
 /// The state of a supervisor, as JSON.
@@ -121,5 +122,5 @@ impl Summary {
 
 /// A time in UTC, with seconds.
 pub(super) fn rfc3339(time: SystemTime) -> String {
-    humantime::format_rfc3339_seconds(time).to_string()
+    humantime::format_rfc3339_seconds(displayable(time)).to_string()
 }
