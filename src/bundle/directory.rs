@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cmp_sandbox::drop_privileges;
+use cmp_sandbox::{drop_privileges, is_full};
 use rustix::process::geteuid;
 use thiserror::Error;
 
@@ -141,8 +141,7 @@ impl Directory {
         let mut older = older.into_iter();
         loop {
             let written = self.write(at, id, content);
-            let is_full =
-                written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::StorageFull);
+            let is_full = written.as_ref().is_err_and(is_full);
             let Some(oldest) = older.next().filter(|_| is_full && is_room) else { return written };
             fs::remove_file(oldest.path)?;
         }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use cmp_sandbox::{TRIAL_PATH, refuse_descriptors};
+use cmp_sandbox::{TRIAL_PATH, is_full, refuse_descriptors};
 use tokio::{net::UnixListener, sync::oneshot, time::timeout};
 use tonic::service::Routes;
 use tracing::warn;
@@ -142,7 +142,7 @@ pub fn directory_remedy(error: &io::Error) -> String {
         return "mount a volume there without `readOnly: true`, or choose another with --socket-dir"
             .to_owned();
     }
-    if kind == io::ErrorKind::StorageFull {
+    if is_full(error) {
         return "its volume has no space or no inodes left: remove files from it, or raise its \
                 sizeLimit"
             .to_owned();
@@ -226,7 +226,9 @@ mod tests {
         assert!(remedy(io::ErrorKind::PermissionDenied).starts_with("make the directory writable"));
         assert!(remedy(io::ErrorKind::InvalidFilename).contains("shorter path"));
         assert!(remedy(io::ErrorKind::NotADirectory).starts_with("choose a directory"));
-        assert!(remedy(io::ErrorKind::StorageFull).contains("no inodes left: remove files"));
+        for full in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            assert!(remedy(full).contains("no inodes left: remove files"));
+        }
         assert!(
             remedy(io::ErrorKind::ReadOnlyFilesystem).starts_with("mount a volume there without")
         );

@@ -2,12 +2,13 @@
 
 use std::{
     fs::{self, DirEntry, File, Metadata},
-    io::{self, BufWriter, ErrorKind, Read, Seek, Write},
+    io::{self, BufWriter, Read, Seek, Write},
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
 use cmp_archive::MAX_DEPTH;
+use cmp_sandbox::is_full;
 use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
@@ -118,11 +119,7 @@ pub enum NotPacked {
 impl NotPacked {
     /// An error while a path is packed. Only writing the archive needs space.
     fn of(path: PathBuf, error: io::Error) -> Self {
-        if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
-            Self::Temporary(error)
-        } else {
-            Self::Io { path, error }
-        }
+        if is_full(&error) { Self::Temporary(error) } else { Self::Io { path, error } }
     }
 }
 
@@ -282,9 +279,10 @@ mod tests {
 
     #[test]
     fn a_full_volume_is_no_error_of_the_repository() {
-        let full = NotPacked::of("app".into(), ErrorKind::StorageFull.into()).to_string();
+        let full = NotPacked::of("app".into(), io::ErrorKind::StorageFull.into()).to_string();
         assert!(full.contains("set TMPDIR") && !full.contains("app"), "{full}");
-        let closed = NotPacked::of("app".into(), ErrorKind::PermissionDenied.into()).to_string();
+        let closed =
+            NotPacked::of("app".into(), io::ErrorKind::PermissionDenied.into()).to_string();
         assert!(closed.starts_with("app: "), "{closed}");
     }
 

@@ -6,6 +6,7 @@ pub(crate) mod entries;
 pub(crate) mod file_size;
 pub(crate) mod filter;
 pub(crate) mod fork;
+pub(crate) mod full;
 pub(crate) mod heap;
 pub(crate) mod limits;
 pub(crate) mod no_process;

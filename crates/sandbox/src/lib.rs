@@ -30,6 +30,7 @@ pub use self::{
     },
     kernel::{
         file_size::{RAISE_FILE_SIZE, most_file_size, raise_file_size},
+        full::is_full,
         heap::{give_back_free_memory, give_back_large_buffers},
         no_process::{MORE_PROCESSES, with_remedy},
         policy::{covers_ports, home_above, refuses_moves, refuses_truncation},

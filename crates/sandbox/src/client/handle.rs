@@ -28,11 +28,14 @@ use tokio::{
 };
 
 use super::socket::Socket;
-use crate::wire::{
-    channel::{self, NO_ROOM, Received},
-    message::JobKind,
-    plan::{self, Answer, Exited, Failed, MAX_REPLY, OPEN_REPOSITORY, Plan, Reply},
-    refusal::Observed,
+use crate::{
+    kernel::full::is_full,
+    wire::{
+        channel::{self, NO_ROOM, Received},
+        message::JobKind,
+        plan::{self, Answer, Exited, Failed, MAX_REPLY, OPEN_REPOSITORY, Plan, Reply},
+        refusal::Observed,
+    },
 };
 
 /// A worker could not be confined, so it ran nothing.
@@ -50,7 +53,7 @@ impl Unconfined {
     /// True if the work volume has no space for bytes or files.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        [Errno::ENOSPC, Errno::EDQUOT].iter().any(|errno| *errno as i32 == self.errno)
+        is_full(&io::Error::from_raw_os_error(self.errno))
     }
 
     /// True if the repository is gone, or cannot be read any more.

@@ -46,7 +46,10 @@ use super::{
     share,
 };
 use crate::{
-    kernel::entries::{HANDLE, LIST, kind},
+    kernel::{
+        entries::{HANDLE, LIST, kind},
+        full::is_full,
+    },
     wire::shared::{self, SharedCaches},
 };
 
@@ -203,10 +206,6 @@ fn copy(view: BorrowedFd<'_>, entry: Entry<'_>) -> io::Result<()> {
     io::copy(&mut io::Read::take(&mut from, entry.about.st_size.unsigned_abs()), &mut into)?;
     into.set_permissions(Permissions::from_mode(entry.about.st_mode & 0o777))?;
     Ok(keep_time(view, entry)?)
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Tells copies from files that the request has changed. A time in the future, as after

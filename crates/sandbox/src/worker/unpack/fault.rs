@@ -5,10 +5,12 @@ use std::io;
 use nix::errno::Errno;
 
 use super::JobError;
-use crate::{kernel::file_size, wire::last_part::AlmostFull};
+use crate::{
+    kernel::{file_size, full::is_full},
+    wire::last_part::AlmostFull,
+};
 
-/// Errors of a full volume, and those of a broken volume, node or container.
-const FULL: [Errno; 2] = [Errno::ENOSPC, Errno::EDQUOT];
+/// Errors of a broken volume, node or container.
 const BROKEN: [Errno; 8] = [
     Errno::EIO,
     Errno::EROFS,
@@ -35,7 +37,7 @@ pub(super) enum Full {
 pub(super) fn refused(error: impl std::error::Error, full: Option<Full>) -> JobError {
     match full {
         None => JobError::Refused(error.to_string()),
-        Some(Full::Entirely(errno)) if !FULL.contains(&errno) => {
+        Some(Full::Entirely(errno)) if !is_full(&errno.into()) => {
             let reason = file_size::reason(io::Error::from(errno).kind());
             let reason = reason.as_deref().unwrap_or(AT_FAULT);
             JobError::Full { text: format!("{error}: {reason}"), errno }
@@ -47,7 +49,7 @@ pub(super) fn refused(error: impl std::error::Error, full: Option<Full>) -> JobE
 
 /// True for an error that the volume, the node or the container has.
 pub(super) fn is_of_volume(errno: Errno) -> bool {
-    FULL.contains(&errno) || BROKEN.contains(&errno)
+    is_full(&errno.into()) || BROKEN.contains(&errno)
 }
 
 #[cfg(test)]
