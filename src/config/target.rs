@@ -1,6 +1,6 @@
 //! The running supervisor to ask.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use clap::Args;
 
@@ -18,16 +18,22 @@ pub struct Target {
 }
 
 impl Target {
-    /// The address to connect to, or `None` if HTTP is off. A supervisor that
-    /// serves on all addresses, also `[::]`, always answers on IPv4's loopback.
+    /// The address to connect to, or `None` if HTTP is off. A supervisor that serves on all
+    /// addresses answers on the loopback address.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         let Http::On(mut address) = self.http else { return None };
         if address.ip().is_unspecified() {
-            address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
+            address.set_ip(loopback());
         }
         Some(address)
     }
+}
+
+/// IPv4's loopback address, or IPv6's if there is none.
+fn loopback() -> IpAddr {
+    let is_there = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).is_ok();
+    if is_there { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod cleaner;
 mod command_line;
+mod confined;
 mod cost;
 mod definition_properties;
 mod diagnostics;

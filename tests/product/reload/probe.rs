@@ -8,14 +8,12 @@ use std::{
     time::Instant,
 };
 
-use nix::libc;
+use nix::{errno::Errno, libc};
 use rustix::net::listen;
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, apply_filter,
-};
+use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
 
 use crate::{
+    confined::{refuse, without_ipv4},
     reload::{
         loaded::definition,
         server::{Folders, Server, unserved, write},
@@ -51,11 +49,7 @@ fn refuse_ipv6() {
     let family = libc::AF_INET6.unsigned_abs().into();
     let is_ipv6 = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, family);
     let rule = SeccompRule::new(vec![is_ipv6.unwrap()]).unwrap();
-    let refusal = SeccompAction::Errno(libc::EAFNOSUPPORT.unsigned_abs());
-    let rules = [(libc::SYS_socket, vec![rule])].into();
-    let machine = std::env::consts::ARCH.try_into().unwrap();
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refusal, machine).unwrap();
-    apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
+    refuse(libc::SYS_socket, vec![rule], Errno::EAFNOSUPPORT);
 }
 
 #[test]
@@ -85,6 +79,15 @@ fn without_ipv6_all_addresses_are_those_of_ipv4() {
         probe_says("live", &format!("[::]:{port}"), &(0, String::new()));
     });
     test.join().unwrap();
+}
+
+#[test]
+fn without_ipv4_all_addresses_are_those_of_ipv6() {
+    without_ipv4(|| {
+        let folders = Folders::new();
+        let (_server, port) = serve_on_all_addresses(&folders);
+        probe_says("live", &format!("[::]:{port}"), &(0, String::new()));
+    });
 }
 
 #[test]

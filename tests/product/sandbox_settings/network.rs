@@ -6,6 +6,7 @@ use std::{
 };
 
 use crate::{
+    confined::without_ipv4,
     reload::server::{self as http, ANY_PORT},
     sandbox_settings::bench::{Bench, isolating_tiers, tiers},
     skip::skip,
@@ -130,4 +131,15 @@ fn requests_may_not_give_orders_over_http() {
         let (status, level) = http::Server::ask_at(address, "GET", "/-/log-level");
         assert_eq!((status, level.trim()), (200, "info"), "{tier}");
     }
+}
+
+#[test]
+fn a_network_without_ipv4_is_enough() {
+    let tiers = tiers();
+    without_ipv4(|| {
+        for tier in tiers {
+            let rendered = Bench::new("", "echo 'kind: A'").render(tier, &[]);
+            assert_eq!(rendered.manifests()[0]["kind"], "A", "{tier}");
+        }
+    });
 }

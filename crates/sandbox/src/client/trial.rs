@@ -2,17 +2,19 @@
 
 use std::{
     fs, io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
     os::{
         linux::net::SocketAddrExt,
         unix::{
             fs::{OpenOptionsExt, PermissionsExt},
-            net::{SocketAddr, UnixListener},
+            net::{self, UnixListener},
         },
     },
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use nix::errno::Errno;
 use rand::RngExt;
 use thiserror::Error;
 use tokio::time::timeout;
@@ -114,7 +116,8 @@ impl Link {
 struct Victims {
     directory: LockedDirectory,
     abstract_name: String,
-    port: std::net::TcpListener,
+    /// `None` without a loopback address.
+    port: Option<TcpListener>,
     _sockets: [UnixListener; 2],
 }
 
@@ -124,17 +127,19 @@ impl Victims {
         let directory = LockedDirectory::create(parent, PREFIX, 0o755).map_err(failed)?;
         let socket = fill(directory.path()).map_err(failed)?;
         let abstract_name = format!("cmp-supervisor/{:032x}", rand::rng().random::<u128>());
-        let named = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&abstract_name)?)?;
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?;
-        Ok(Self { directory, abstract_name, port, _sockets: [socket, named] })
+        let name = net::SocketAddr::from_abstract_name(&abstract_name)?;
+        let named = UnixListener::bind_addr(&name)?;
+        Ok(Self { directory, abstract_name, port: port()?, _sockets: [socket, named] })
     }
 
-    /// Targets that this version of Landlock does not protect are left out.
+    /// Targets that this version of Landlock does not protect, or that do not exist, are left
+    /// out.
     fn task(&self, abilities: &Abilities) -> io::Result<CanaryTask> {
         let path = |name| self.directory.path().join(name).to_string_lossy().into_owned();
         let landlock = abilities.landlock;
         let of_files = |name| if landlock > 0 { path(name) } else { String::new() };
-        let port = u32::from(self.port.local_addr()?.port());
+        let port = self.port.as_ref().filter(|_| covers_ports(landlock));
+        let port = port.map(TcpListener::local_addr).transpose()?;
         Ok(CanaryTask {
             supervisor: std::process::id(),
             root: abilities.root.to_string_lossy().into_owned(),
@@ -147,8 +152,22 @@ impl Victims {
             } else {
                 String::new()
             },
-            port: if covers_ports(landlock) { port } else { 0 },
+            port: port.map(|address| address.to_string()).unwrap_or_default(),
         })
+    }
+}
+
+/// Listens on a loopback address, that of IPv6 if there is none of IPv4.
+fn port() -> io::Result<Option<TcpListener>> {
+    let addresses: [SocketAddr; 2] =
+        [(Ipv4Addr::LOCALHOST, 0).into(), (Ipv6Addr::LOCALHOST, 0).into()];
+    let is_missing = |error: &io::Error| {
+        let errno = error.raw_os_error().map(Errno::from_raw);
+        matches!(errno, Some(Errno::EADDRNOTAVAIL | Errno::EAFNOSUPPORT))
+    };
+    match TcpListener::bind(&addresses[..]) {
+        Err(error) if is_missing(&error) => Ok(None),
+        bound => bound.map(Some),
     }
 }
 

@@ -103,9 +103,9 @@ pub(crate) struct CanaryTask {
     /// Name of an abstract socket in the supervisor's network namespace.
     #[prost(string, tag = "6")]
     pub(crate) abstract_name: String,
-    /// TCP port of the supervisor on the loopback interface.
-    #[prost(uint32, tag = "7")]
-    pub(crate) port: u32,
+    /// Address and TCP port of the supervisor on the loopback interface.
+    #[prost(string, tag = "7")]
+    pub(crate) port: String,
     /// Directory that everybody may write to.
     #[prost(string, tag = "8")]
     pub(crate) open: String,

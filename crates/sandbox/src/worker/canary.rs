@@ -120,8 +120,11 @@ fn abstract_socket(targets: &CanaryTask) -> bool {
 }
 
 fn address(targets: &CanaryTask) -> Option<SocketAddr> {
-    let port = u16::try_from(targets.port).ok().filter(|port| *port > 0)?;
-    Some(SocketAddr::from(([127, 0, 0, 1], port)))
+    targets.port.parse().ok()
+}
+
+fn family(address: SocketAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
 }
 
 fn tcp(targets: &CanaryTask) -> bool {
@@ -131,13 +134,13 @@ fn tcp(targets: &CanaryTask) -> bool {
 fn mptcp(targets: &CanaryTask) -> bool {
     let Some(address) = address(targets) else { return false };
     let protocol = NonZeroU32::new(MPTCP).map(Protocol::from_raw);
-    let socket = socket(AddressFamily::INET, SocketType::STREAM, protocol);
+    let socket = socket(family(address), SocketType::STREAM, protocol);
     socket.is_ok_and(|socket| connect(&socket, &address).is_ok())
 }
 
 fn fast_open(targets: &CanaryTask) -> bool {
     let Some(address) = address(targets) else { return false };
-    let socket = socket(AddressFamily::INET, SocketType::STREAM, None);
+    let socket = socket(family(address), SocketType::STREAM, None);
     let flags = SendFlags::from_bits_retain(MSG_FASTOPEN);
     socket.is_ok_and(|socket| sendto(&socket, b"x", flags, &address).is_ok())
 }
