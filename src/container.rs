@@ -48,11 +48,18 @@ pub struct Container {
     pub descriptors: Bound,
     /// The volume of the work directory.
     pub volume: Volume,
+    /// Limits that cannot be read, one sentence each, with the remedy.
+    pub unknown: Vec<String>,
 }
 
 /// Limits for a node that does not tell its own.
 const UNKNOWN_MEMORY: u64 = 1 << 30;
 const UNKNOWN_PROCESSES: u64 = 32_768;
+
+/// The warning of limits that cannot be read.
+const HIDDEN_CGROUP: &str = "the container's own cgroup is not visible at /sys/fs/cgroup: its \
+                             limits are unknown: set --max-memory and --max-requests, or mount \
+                             its own cgroup namespace there";
 
 /// Thousandths of one processor.
 pub(crate) const PROCESSOR: u64 = 1000;
@@ -65,6 +72,7 @@ impl Container {
         let cgroups = Cgroups::find();
         let tightest = |controller, node: fn() -> Bound| tighter(cgroups.limit(controller), node());
         let memory = memory();
+        let unknown = cgroups.are_hidden().then(|| HIDDEN_CGROUP.to_owned());
         let volume = Volume::read(work_dir, memory.amount);
         Self {
             memory,
@@ -72,6 +80,7 @@ impl Container {
             cpu: tightest(Controller::Cpu, node_processors),
             descriptors: descriptors::read(),
             volume,
+            unknown: unknown.into_iter().collect(),
         }
     }
 
@@ -85,7 +94,7 @@ impl Container {
     /// Resources and their limits.
     #[must_use]
     pub fn bounds(&self) -> [(Contained, &Bound); 4] {
-        let Self { memory, processes, cpu, descriptors, volume: _ } = self;
+        let Self { memory, processes, cpu, descriptors, volume: _, unknown: _ } = self;
         [
             (Contained::Memory, memory),
             (Contained::Processes, processes),

@@ -25,7 +25,7 @@ pub(super) fn warnings(budget: &Budget, container: &Container, given: &Given) ->
         few(budget, container),
         bundles(budget, given),
     ];
-    all.into_iter().flatten().collect()
+    container.unknown.iter().cloned().chain(all.into_iter().flatten()).collect()
 }
 
 /// Failed requests would take more than half of the volume.
@@ -42,7 +42,7 @@ fn bundles(budget: &Budget, given: &Given) -> Option<String> {
 
 /// The kernel then chooses among all processes of the node.
 fn limit(budget: &Budget, container: &Container) -> Option<String> {
-    (!container.memory.is_own).then(|| {
+    (!container.memory.is_own && container.unknown.is_empty()).then(|| {
         format!(
             "the container has no memory limit: requests get {} together, which other Pods may \
              need: set resources.limits.memory",

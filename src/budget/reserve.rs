@@ -90,7 +90,7 @@ impl Memory {
         if *is_own {
             format!("container limit {} ({source})", show(*amount))
         } else {
-            format!("no container limit, so half of {} ({source})", show(*amount))
+            format!("no known container limit, so half of {} ({source})", show(*amount))
         }
     }
 
@@ -137,7 +137,7 @@ pub(super) fn processes(bound: &Bound) -> (u64, String) {
     let limit = if *is_own {
         format!("container limit {amount} ({source})")
     } else {
-        format!("no container limit, so half of {amount} ({source})")
+        format!("no known container limit, so half of {amount} ({source})")
     };
     (usable - reserve, format!("{limit} minus {reserve} for the supervisor"))
 }

@@ -31,6 +31,7 @@ fn container(memory: u64, processes: u64, size: u64) -> Container {
             inodes: Some(size / 4096),
             free_inodes: Some(size / 4096),
         },
+        unknown: Vec::new(),
     }
 }
 
@@ -185,6 +186,14 @@ fn a_node_is_shared_with_other_pods() {
     let [all, half] = [node, limited].map(|c| Budget::derive(&c, &given()));
     assert_eq!(all.memory.amount, half.memory.amount);
     assert!(all.warnings[0].contains("set resources.limits.memory"), "{:?}", all.warnings);
+}
+
+#[test]
+fn limits_that_cannot_be_read_are_told_and_not_called_missing() {
+    let mut blind = container(8 * GIB, 1000, 256 * MIB);
+    blind.memory.is_own = false;
+    blind.unknown = vec!["unknown: a remedy".to_owned()];
+    assert_eq!(Budget::derive(&blind, &given()).warnings, blind.unknown);
 }
 
 #[test]

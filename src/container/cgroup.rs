@@ -30,6 +30,7 @@ pub(super) struct Cgroups(Vec<Hierarchy>);
 #[derive(Debug, PartialEq, Eq)]
 struct Hierarchy {
     version: Version,
+    /// None if the mount is from an outer cgroup namespace.
     directories: Vec<PathBuf>,
 }
 
@@ -108,6 +109,14 @@ impl Cgroups {
         })
     }
 
+    /// True if the memory of this container's group cannot be seen in any hierarchy, although
+    /// one is mounted.
+    pub(super) fn are_hidden(&self) -> bool {
+        let mut groups = self.0.iter().flat_map(|hierarchy| &hierarchy.directories);
+        let is_any = self.0.iter().any(|hierarchy| hierarchy.directories.is_empty());
+        is_any && !groups.any(|group| group.join("memory.stat").exists())
+    }
+
     /// The tightest limit of all groups that contain this process.
     pub(super) fn limit(&self, controller: Controller) -> Option<Bound> {
         let bounds = self.0.iter().flat_map(|hierarchy| hierarchy.bounds(controller));
@@ -155,9 +164,10 @@ impl Hierarchy {
             "cgroup" => Version::One(names),
             _ => return None,
         };
-        let own = own_cgroup_directory(mount, groups)?;
-        let above = own.ancestors().take_while(|path| path.starts_with(&mount.point));
-        Some(Self { version, directories: above.map(Path::to_owned).collect() })
+        let own = own_cgroup_directory(mount, groups);
+        let all = own.iter().flat_map(|own| own.ancestors());
+        let directories = all.take_while(|path| path.starts_with(&mount.point));
+        Some(Self { version, directories: directories.map(Path::to_owned).collect() })
     }
 
     fn bounds(&self, controller: Controller) -> impl Iterator<Item = Bound> {
@@ -301,6 +311,17 @@ mod tests {
         assert_eq!(limits(mount("cgroup2", "rw", "/", &root), "0::/\n"), expected);
         // A mount from outside the cgroup namespace.
         assert_eq!(limits(mount("cgroup2", "rw", "/", &root), "0::/../../a\n"), expected);
+    }
+
+    #[test]
+    fn a_mount_of_an_outer_namespace_hides_the_limits() {
+        let root = tree(&[("memory.max", "5\n"), ("memory.stat", "anon 1\n")]);
+        let outer = mount("cgroup2", "rw", "/..", &root);
+        assert_eq!(limits(outer.clone(), "0::/\n"), [None, None, None]);
+        let own = mount("cgroup2", "rw", "/", &root);
+        let are_hidden = |mounts: &[Mount]| Cgroups::of(mounts, "0::/\n").are_hidden();
+        assert!(are_hidden(std::slice::from_ref(&outer)));
+        assert!(!are_hidden(&[outer, own]) && !are_hidden(&[]));
     }
 
     #[test]

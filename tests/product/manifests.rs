@@ -164,6 +164,7 @@ fn container(memory: u64, size: u64) -> Container {
         cpu: bound(2000),
         descriptors: bound(1 << 20),
         volume,
+        unknown: Vec::new(),
     }
 }
 

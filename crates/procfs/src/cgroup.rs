@@ -29,8 +29,9 @@ pub fn own_cgroup_file(name: &str) -> io::Result<Option<PathBuf>> {
 }
 
 /// Directory of this process's cgroup in a mounted hierarchy, by the contents of
-/// `/proc/self/cgroup`; `None` if the mount is of something else. It is not above the mount,
-/// and is the mount itself if the table does not lead to a directory in it.
+/// `/proc/self/cgroup`; `None` if the mount is of something else, or of an outer cgroup
+/// namespace, in which the cgroup cannot be found. It is not above the mount, and is the mount
+/// itself if the table does not lead to a directory in it.
 #[must_use]
 pub fn own_cgroup_directory(mount: &Mount, table: &str) -> Option<PathBuf> {
     if !["cgroup", "cgroup2"].contains(&mount.kind.as_str()) {
@@ -45,7 +46,11 @@ pub fn own_cgroup_directory(mount: &Mount, table: &str) -> Option<PathBuf> {
     let mut lines = table.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
     let group = lines.find(|(controllers, _)| is_this(controllers)).map_or("/", |(_, group)| group);
     // In a container, the root of the mount is often the container's own group.
-    let below = Path::new(group).strip_prefix(&mount.root).unwrap_or(Path::new(""));
+    let below = match Path::new(group).strip_prefix(&mount.root) {
+        Ok(below) => below,
+        Err(_) if mount.root.components().any(|part| part == Component::ParentDir) => return None,
+        Err(_) => Path::new(""),
+    };
     let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
     let own = Some(mount.point.join(below)).filter(|own| is_plain && own.is_dir());
     Some(own.unwrap_or_else(|| mount.point.clone()))
@@ -83,5 +88,18 @@ mod tests {
         assert_eq!(own(mount("cgroup", "rw,memory", "/")).as_deref(), Some("/proc"));
         assert_eq!(own(mount("cgroup", "rw,pids", "/")).as_deref(), Some("/proc/"));
         assert_eq!(own(mount("tmpfs", "rw", "/")), None);
+    }
+
+    #[test]
+    fn a_mount_of_an_outer_namespace_does_not_lead_to_the_own_directory() {
+        let own = |table| {
+            let (root, point, kind) = ("/..".into(), "/proc".into(), "cgroup".to_owned());
+            let options = "rw,memory".to_owned();
+            let mount = Mount { root, point, kind, options, ..Mount::default() };
+            own_cgroup_directory(&mount, table).map(|path| path.display().to_string())
+        };
+        assert_eq!(own("4:memory:/\n"), None, "the root of the machine");
+        assert_eq!(own("4:memory:/self\n"), None);
+        assert_eq!(own("4:memory:/../self\n").as_deref(), Some("/proc/self"));
     }
 }
