@@ -56,10 +56,15 @@ pub struct Container {
 const UNKNOWN_MEMORY: u64 = 1 << 30;
 const UNKNOWN_PROCESSES: u64 = 32_768;
 
-/// The warning of limits that cannot be read.
+/// The source of that memory.
+const ASSUMED: &str = "assumed";
+
+/// The warnings of limits that cannot be read.
 const HIDDEN_CGROUP: &str = "the container's own cgroup is not visible at /sys/fs/cgroup: its \
                              limits are unknown: set --max-memory and --max-requests, or mount \
                              its own cgroup namespace there";
+const NO_MEMINFO: &str =
+    "/proc/meminfo cannot be read, so 1Gi of memory is assumed: let the container read it";
 
 /// Thousandths of one processor.
 pub(crate) const PROCESSOR: u64 = 1000;
@@ -72,7 +77,9 @@ impl Container {
         let cgroups = Cgroups::find();
         let tightest = |controller, node: fn() -> Bound| tighter(cgroups.limit(controller), node());
         let memory = memory();
-        let unknown = cgroups.are_hidden().then(|| HIDDEN_CGROUP.to_owned());
+        let unknown =
+            [(cgroups.are_hidden(), HIDDEN_CGROUP), (memory.source == ASSUMED, NO_MEMINFO)];
+        let unknown = unknown.into_iter().filter(|(is_so, _)| *is_so);
         let volume = Volume::read(work_dir, memory.amount);
         Self {
             memory,
@@ -80,7 +87,7 @@ impl Container {
             cpu: tightest(Controller::Cpu, node_processors),
             descriptors: descriptors::read(),
             volume,
-            unknown: unknown.into_iter().collect(),
+            unknown: unknown.map(|(_, text)| text.to_owned()).collect(),
         }
     }
 
@@ -145,7 +152,7 @@ fn node(amount: u64, source: &str) -> Bound {
 
 fn node_memory() -> Bound {
     let total = Fields::read("/proc/meminfo").ok().and_then(|table| table.bytes("MemTotal"));
-    node(total.unwrap_or(UNKNOWN_MEMORY), "MemTotal of the node")
+    total.map_or_else(|| node(UNKNOWN_MEMORY, ASSUMED), |total| node(total, "MemTotal of the node"))
 }
 
 fn node_processes() -> Bound {

@@ -172,6 +172,19 @@ fn a_read_only_mount_is_a_failure_whatever_its_mode() {
     assert_eq!(output.status.code(), Some(UNHEALTHY));
 }
 
+#[test]
+fn memory_that_cannot_be_read_is_a_warning() {
+    if !rustix::process::geteuid().is_root() {
+        skip("only root mounts");
+        return;
+    }
+    let place = Place::new("sh");
+    let found =
+        findings(&place.examine_with(mounted(&place, "--bind /dev/null /proc/meminfo"), "none"));
+    assert!(has(&found, "warning", "so 1Gi of memory is assumed"), "{found:#?}");
+    assert!(has(&found, "note", "half of 1Gi (assumed)"), "{found:#?}");
+}
+
 /// The errors of a server that finds this directory empty.
 fn serve_without(place: &Place, directory: &str) -> String {
     let mut command = mounted(place, &format!("-t tmpfs none {directory}"));
