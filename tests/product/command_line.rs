@@ -3,6 +3,7 @@
 mod application;
 mod broken;
 mod completions;
+mod container;
 mod deterministic;
 mod interrupted;
 mod matching;

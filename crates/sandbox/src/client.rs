@@ -20,6 +20,7 @@ mod output_pipe;
 mod redact;
 mod room;
 mod run;
+mod setup;
 mod socket;
 mod start;
 mod stderr;
@@ -41,7 +42,8 @@ pub use self::{
     redact::Redactor,
     room::{FIRST_OUTPUT, Room},
     run::{Command, NotRun, Ordered},
-    start::{Abilities, NotStarted, SPAWNER, Setup, Shortfall, Spawner, SpawnerProcess},
+    setup::{Setup, UnfitPaths},
+    start::{Abilities, NotStarted, SPAWNER, Shortfall, Spawner, SpawnerProcess},
     stderr::OUTPUT_TARGET,
     trial::{NotProven, TRIAL_PATH},
     unpack::{NotUnpacked, Unpack, Unpacked, Unpacking},

@@ -25,7 +25,7 @@ pub use self::{
         FIRST_OUTPUT, Health, Lease, Link, LockedDirectory, Network, NoLease, NotProven, NotRun,
         NotStarted, NotUnpacked, OUTPUT_TARGET, Ordered, Output, Redactor, RequestUsage, Room,
         SPAWNER, Setup, SharedRepository, Shortfall, Spawner, SpawnerGone, SpawnerProcess,
-        TRIAL_PATH, Termination, Unconfined, Unpack, Unpacked, Unpacking, Usage,
+        TRIAL_PATH, Termination, Unconfined, UnfitPaths, Unpack, Unpacked, Unpacking, Usage,
         ends_as_credential, suggests_credential,
     },
     kernel::{

@@ -81,7 +81,7 @@ impl Readable {
 
     /// Applies the rules to the mounts of this process.
     pub fn find(setup: &Setup) -> io::Result<Self> {
-        let order = SetupOrder::from(setup);
+        let order = SetupOrder::try_from(setup).map_err(io::Error::other)?;
         let rules =
             path_rules(&order, [WORKSPACES, CACHES, FRAME].map(|name| setup.work_dir.join(name)));
         let policy = policy(&order, &rules, &home_contents(&order)).map_err(io::Error::other)?;

@@ -7,7 +7,10 @@ use std::{
 
 use prost::Message;
 
-use super::handle::{Unconfined, cannot};
+use super::{
+    handle::{Unconfined, cannot},
+    setup::utf8,
+};
 use crate::wire::{
     message::{Grants, RequestLimits},
     plan::{Cache, Plan, Task},
@@ -122,14 +125,17 @@ impl Bounds {
     }
 
     /// The part that the spawner has to set up, because a worker lacks the
-    /// rights, with the lease whose `repository` is read. An error if it does not fit
-    /// into an order.
+    /// rights, with the lease whose `repository` is read. An error if an order cannot hold
+    /// it.
     pub(super) fn grants(&self, repository: Option<u64>) -> Result<Grants, Unconfined> {
-        let text = |path: &PathBuf| path.to_string_lossy().into_owned();
+        let paths = |list: &[PathBuf]| {
+            let texts = list.iter().map(|path| utf8(path)).collect::<Result<_, _>>();
+            texts.map_err(cannot("start a worker"))
+        };
         let grants = Grants {
-            read: self.read.iter().map(text).collect(),
-            named: self.named.iter().map(text).collect(),
-            secrets: self.secrets.iter().map(text).collect(),
+            read: paths(&self.read)?,
+            named: paths(&self.named)?,
+            secrets: paths(&self.secrets)?,
             owner: self.caches.owner.clone(),
             caches: self.caches.list.iter().map(|cache| cache.name.clone()).collect(),
             limits: self.limits(),
@@ -144,6 +150,8 @@ impl Bounds {
 
 #[cfg(test)]
 mod tests {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+
     use super::*;
 
     #[test]
@@ -155,5 +163,12 @@ mod tests {
         let grants = bounds.for_unpacking().grants(None).unwrap();
         assert_eq!((grants.owner.as_str(), grants.limits.files), ("owner", Some(7)));
         assert!(grants.caches.is_empty() && grants.read.is_empty());
+    }
+
+    #[test]
+    fn a_path_that_an_order_cannot_hold_is_refused() {
+        let read = vec![PathBuf::from(OsStr::from_bytes(b"/r\xff"))];
+        let error = Bounds { read, ..Bounds::default() }.grants(None).unwrap_err().to_string();
+        assert!(error.contains("/r\u{fffd} is not UTF-8"), "{error}");
     }
 }

@@ -2,17 +2,15 @@
 //! inherited.
 
 use std::{
-    collections::BTreeSet,
     fs::File,
     io,
     os::{fd::OwnedFd, unix::process::CommandExt},
-    path::{self, Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-use prost::Message;
 use rand::{
     TryRng,
     rngs::{SysError, SysRng},
@@ -20,60 +18,17 @@ use rand::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::setup::{Setup, UnfitPaths, order};
 use crate::{
     kernel::no_process::with_remedy,
     wire::{
         channel,
-        message::{self, HomePartOrder, Order, OrderKind, Ready, SpawnerEvent, SpawnerReport},
+        message::{Ready, SpawnerEvent, SpawnerReport},
         shortage::{Need, Shortage, Unfitness},
-        skeleton::{HomePart, Skeleton},
-        tier::{Demand, Tier},
+        tier::Tier,
         transient::persist,
     },
 };
-
-/// Configuration of the spawner.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// Tiers in order of preference. The first one that is fully available is
-    /// used.
-    pub tiers: Vec<Tier>,
-    /// First UID to lease.
-    pub first_uid: u32,
-    /// Number of UIDs to lease.
-    pub uid_count: u32,
-    /// UID of all workers in a tier without separate UIDs, if started as root.
-    pub shared_uid: u32,
-    /// Most leases at one time.
-    pub leases: u32,
-    /// Directory in which the directory of workspaces is created.
-    pub work_dir: PathBuf,
-    /// Paths that no request may access, even if something else allows it.
-    pub hidden: Vec<PathBuf>,
-    /// Directories of secrets. A request reads a file in them only if its
-    /// [`Bounds`](crate::Bounds) name the file.
-    pub secret: Vec<PathBuf>,
-    /// Files in the paths above that every request may read. One that is missing
-    /// is left out.
-    pub shown: Vec<PathBuf>,
-    /// Directories of plugin definitions. Every request may read the files in
-    /// them that are no definitions: scripts.
-    pub scripts: Vec<PathBuf>,
-    /// Files of the image for the HOME of each request.
-    pub skeleton: Skeleton,
-    /// Directories of programs. Every request may read them.
-    pub programs: Vec<PathBuf>,
-    /// Accept separate UIDs as the only isolation if the kernel has no
-    /// Landlock.
-    pub accept_no_landlock: bool,
-    /// Demand for a cgroup for each request.
-    pub request_cgroups: Demand,
-    /// Report accesses that the kernel refuses to commands, which slows them down.
-    pub observes: bool,
-    /// Further arguments of the process. The sandbox does not read them; the program that is
-    /// started again can.
-    pub arguments: Vec<&'static str>,
-}
 
 /// Abilities of a running spawner.
 #[derive(Clone, Debug)]
@@ -126,18 +81,9 @@ pub enum NotStarted {
          with mount -t proc proc /proc"
     )]
     ForeignProc,
-    /// The paths of its configuration do not fit into a message.
-    #[error(
-        "cannot start the spawner: its paths take {bytes} bytes and may take {}; {programs} of them are \
-         of the directories in PATH: shorten PATH, or name fewer paths in --read",
-        channel::MAX_MESSAGE
-    )]
-    Long {
-        /// Bytes of the message.
-        bytes: usize,
-        /// Bytes of the directories of programs.
-        programs: usize,
-    },
+    /// The paths of its configuration cannot be sent.
+    #[error(transparent)]
+    Paths(#[from] UnfitPaths),
     /// The process ended without a report.
     #[error("the spawner ended before it was ready: {0}")]
     Silent(#[source] io::Error),
@@ -250,61 +196,6 @@ fn ready(control: &OwnedFd) -> Result<Abilities, NotStarted> {
     }
 }
 
-/// The order with a configuration, if it fits into a message.
-fn order(setup: &Setup) -> Result<Order, NotStarted> {
-    let setup = message::SetupOrder::from(setup);
-    let programs = setup.programs.iter().map(String::len).sum();
-    let order = Order::from(OrderKind::Setup(setup));
-    if channel::fits(&order) {
-        return Ok(order);
-    }
-    Err(NotStarted::Long { bytes: order.encoded_len(), programs })
-}
-
-/// The directories that exist, each once: the PATH of some images has hundreds of others.
-fn present(directories: &[PathBuf]) -> Vec<PathBuf> {
-    let mut seen = BTreeSet::new();
-    let is_new = |path: &&PathBuf| path.is_dir() && seen.insert((*path).clone());
-    directories.iter().filter(is_new).cloned().collect()
-}
-
-impl From<&Setup> for message::SetupOrder {
-    fn from(setup: &Setup) -> Self {
-        let text = |path: &PathBuf| {
-            // The spawner runs in another directory.
-            let absolute = path::absolute(path).unwrap_or_else(|_empty| path.clone());
-            absolute.to_string_lossy().into_owned()
-        };
-        let paths = |list: &[PathBuf]| list.iter().map(text).collect();
-        Self {
-            tiers: setup.tiers.iter().map(|tier| (*tier).into()).collect(),
-            first_uid: setup.first_uid,
-            uid_count: setup.uid_count,
-            shared_uid: setup.shared_uid,
-            leases: setup.leases,
-            work_dir: text(&setup.work_dir),
-            hidden: paths(&setup.hidden),
-            secret: paths(&setup.secret),
-            shown: paths(&setup.shown),
-            scripts: paths(&setup.scripts),
-            homes: paths(&setup.skeleton.homes),
-            home_parts: setup.skeleton.parts.iter().map(HomePartOrder::from).collect(),
-            programs: paths(&present(&setup.programs)),
-            accept_no_landlock: setup.accept_no_landlock,
-            request_cgroups: setup.request_cgroups.into(),
-            observes: setup.observes,
-        }
-    }
-}
-
-impl From<&HomePart> for HomePartOrder {
-    fn from(part: &HomePart) -> Self {
-        let text = |path: &Path| path.to_string_lossy().into_owned();
-        let (source, target) = (text(&part.source), text(&part.target));
-        Self { source, target, depth: part.depth, opens: part.opens }
-    }
-}
-
 impl From<Shortage> for Shortfall {
     fn from(shortage: Shortage) -> Self {
         let (tier, need) = (shortage.tier(), shortage.need());
@@ -324,54 +215,5 @@ impl From<Ready> for Abilities {
             closed: ready.closed,
             no_cgroups: ready.no_cgroups,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn setup(programs: Vec<PathBuf>) -> Setup {
-        Setup {
-            tiers: Vec::new(),
-            first_uid: 0,
-            uid_count: 0,
-            shared_uid: 0,
-            leases: 0,
-            work_dir: "/".into(),
-            hidden: Vec::new(),
-            secret: Vec::new(),
-            shown: Vec::new(),
-            scripts: Vec::new(),
-            skeleton: Skeleton::default(),
-            programs,
-            accept_no_landlock: false,
-            request_cgroups: Demand::Off,
-            observes: false,
-            arguments: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn directories_of_path_that_do_not_exist_or_come_again_take_no_room() {
-        let directory = tempfile::tempdir().unwrap();
-        let missing = (0..1000).map(|number| directory.path().join(number.to_string()));
-        let repeated = std::iter::repeat_n(directory.path().to_owned(), 1000);
-        let sent = order(&setup(repeated.chain(missing).collect())).unwrap();
-        let Some(OrderKind::Setup(sent)) = sent.what else { panic!("another order: {sent:?}") };
-        assert_eq!(sent.programs, [directory.path().display().to_string()]);
-    }
-
-    #[test]
-    fn a_path_that_is_too_long_is_named() {
-        let directory = tempfile::tempdir().unwrap();
-        let made = |number| {
-            let path = directory.path().join(format!("{number:0100}"));
-            std::fs::create_dir(&path).map(|()| path)
-        };
-        let programs = (0..200).map(made).collect::<Result<_, _>>().unwrap();
-        let error = order(&setup(programs)).unwrap_err().to_string();
-        let part = "bytes and may take 16384; 2";
-        assert!(error.contains(part) && error.contains("shorten PATH"), "{error}");
     }
 }

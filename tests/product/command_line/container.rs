@@ -1,0 +1,41 @@
+//! Starts in containers that lack something, and the remedy that the error names.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::ffi::OsStrExt,
+    process::{Command, Output},
+};
+
+use crate::sandbox_settings::bench::Bench;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_cmp-supervisor");
+
+/// Appends the arguments of `render` to a command that runs the program.
+fn render(mut command: Command, bench: &Bench) -> Output {
+    command.arg("render").arg(bench.path("app")).arg("--plugins-dir").arg(bench.path("plugins"));
+    command.output().unwrap()
+}
+
+#[track_caller]
+fn fails(output: &Output, text: &str) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && stderr.contains(text), "{stderr}");
+}
+
+#[test]
+fn a_directory_whose_path_is_not_utf8_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join(OsStr::from_bytes(b"n\xff"));
+    fs::create_dir(&directory).unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.args(["serve", "--http", "off", "--plugins-dir"]).arg(place.path());
+    command.arg("--socket-dir").arg(directory.join("s")).arg("--work-dir").arg(place.path());
+    fails(&command.output().unwrap(), "n\u{fffd}/s is not UTF-8: choose another directory");
+
+    let mut command = Command::new(PROGRAM);
+    command.env("TMPDIR", &directory);
+    fails(&render(command, &Bench::new("", "true")), "is not UTF-8: choose another directory");
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "a directory with another name");
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+}
