@@ -1,6 +1,6 @@
 //! UIDs and GIDs: their mapping in user namespaces, and owners of IPC objects.
 
-use std::{fs, io};
+use std::{fs, io, ops::RangeInclusive};
 
 /// One line of a map: `count` IDs from `inside` are IDs from `outside` in the
 /// parent user namespace.
@@ -19,9 +19,15 @@ pub fn id_map(path: &str) -> io::Result<Vec<IdRange>> {
     fs::read_to_string(path).map(|text| parse(&text))
 }
 
+/// The first of these IDs that is not mapped in this user namespace, as a UID or as a GID.
+pub fn unmapped(ids: RangeInclusive<u32>) -> io::Result<Option<u32>> {
+    let maps = [id_map("/proc/self/uid_map")?, id_map("/proc/self/gid_map")?];
+    let is_unmapped = |id: &u32| maps.iter().any(|map| !is_mapped(map, *id));
+    Ok(ids.into_iter().find(is_unmapped))
+}
+
 /// Returns true if one of the ranges has this ID.
-#[must_use]
-pub fn is_mapped(map: &[IdRange], id: u32) -> bool {
+fn is_mapped(map: &[IdRange], id: u32) -> bool {
     let has = |range: &IdRange| {
         (range.inside..range.inside.saturating_add(range.count)).contains(&u64::from(id))
     };

@@ -15,7 +15,7 @@ mod tcp;
 pub use self::{
     cgroup::{own_cgroup, own_cgroup_directory, own_cgroup_file},
     fields::Fields,
-    ids::{IdRange, id_map, ipc_owners, is_mapped},
+    ids::{IdRange, id_map, ipc_owners, unmapped},
     mappings::{Mappings, Object},
     mounts::{Mount, mounts, parse_mounts},
     netlink::netlink_buffers,

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-use crate::sandbox_settings::bench::Bench;
+use crate::{sandbox_settings::bench::Bench, skip::skip};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_cmp-supervisor");
 
@@ -38,4 +38,17 @@ fn a_directory_whose_path_is_not_utf8_is_refused() {
     fails(&render(command, &Bench::new("", "true")), "is not UTF-8: choose another directory");
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "a directory with another name");
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+}
+
+#[test]
+fn a_user_namespace_without_the_supervisors_uid_is_told_with_the_remedy() {
+    let mapped = Command::new("unshare").args(["-Ur", "true"]).output();
+    if !mapped.is_ok_and(|output| output.status.success()) {
+        return skip("needs unshare, and user namespaces");
+    }
+    let mut command = Command::new("unshare");
+    command.args(["-Ur", PROGRAM]);
+    let told = render(command, &Bench::new("", "true"));
+    fails(&told, "UID 999 is not mapped in this user namespace");
+    fails(&told, "or run this as a user other than root");
 }

@@ -11,6 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use cmp_procfs::unmapped;
+use nix::unistd::geteuid;
 use rand::{
     TryRng,
     rngs::{SysError, SysRng},
@@ -81,6 +83,12 @@ pub enum NotStarted {
          with mount -t proc proc /proc"
     )]
     ForeignProc,
+    /// The UID that root switches to does not exist in its user namespace.
+    #[error(
+        "UID {0} is not mapped in this user namespace, and root must switch to it: set --run-as-uid \
+         of `serve` to one that is mapped, or run this as a user other than root"
+    )]
+    Unmapped(u32),
     /// The paths of its configuration cannot be sent.
     #[error(transparent)]
     Paths(#[from] UnfitPaths),
@@ -122,6 +130,10 @@ impl Spawner {
     pub fn start(setup: &Setup) -> Result<(Self, SpawnerProcess), NotStarted> {
         if !cmp_procfs::shows_own().map_err(NotStarted::NoProc)? {
             return Err(NotStarted::ForeignProc);
+        }
+        let user = setup.shared_uid;
+        if geteuid().is_root() && unmapped(user..=user).map_err(NotStarted::NoProc)?.is_some() {
+            return Err(NotStarted::Unmapped(user));
         }
         File::options()
             .write(true)

@@ -119,7 +119,7 @@ impl Unavailable {
                 NoUids::Capabilities(_)
                 | NoUids::Unmapped { .. }
                 | NoUids::NoneFree { .. }
-                | NoUids::Read { .. }
+                | NoUids::Read(_)
                 | NoUids::Claim(_),
             )
             | Self::CacheRoot { .. } => Need::Other,

@@ -29,8 +29,8 @@ pub(super) enum NoUids {
          of this node use them: choose another range with --uid-range"
     )]
     NoneFree { first: u32, last: u32 },
-    #[error("cannot read {path}: {error}")]
-    Read { path: &'static str, error: io::Error },
+    #[error("cannot read the mapping of this user namespace: {0}")]
+    Read(io::Error),
     #[error("cannot claim UIDs: {0}")]
     Claim(io::Error),
 }
@@ -94,7 +94,9 @@ impl UidPool {
     ) -> Result<Self, NoUids> {
         check_capabilities()?;
         let last = first.saturating_add(count.saturating_sub(1));
-        check_maps(first, last)?;
+        if let Some(uid) = cmp_procfs::unmapped(first..=last).map_err(NoUids::Read)? {
+            return Err(NoUids::Unmapped { first, last, uid });
+        }
         let owned = owned();
         // The end of the range is left to groups of caches, also to those of other
         // supervisors.
@@ -206,16 +208,6 @@ fn check_capabilities() -> Result<(), NoUids> {
         let has = caps::has_cap(None, CapSet::Effective, needed);
         if !has.map_err(NoUids::Capabilities)? {
             return Err(NoUids::Capability(needed));
-        }
-    }
-    Ok(())
-}
-
-fn check_maps(first: u32, last: u32) -> Result<(), NoUids> {
-    for path in ["/proc/self/uid_map", "/proc/self/gid_map"] {
-        let map = cmp_procfs::id_map(path).map_err(|error| NoUids::Read { path, error })?;
-        if let Some(uid) = (first..=last).find(|uid| !cmp_procfs::is_mapped(&map, *uid)) {
-            return Err(NoUids::Unmapped { first, last, uid });
         }
     }
     Ok(())
