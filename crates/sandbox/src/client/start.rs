@@ -22,7 +22,7 @@ use thiserror::Error;
 
 use super::setup::{Setup, UnfitPaths, order};
 use crate::{
-    kernel::no_process::with_remedy,
+    kernel::no_process::{refused, with_remedy},
     wire::{
         channel,
         message::{Ready, SpawnerEvent, SpawnerReport},
@@ -153,7 +153,7 @@ impl Spawner {
             .stdin(theirs)
             .stdout(Stdio::null())
             .spawn()
-            .map_err(NotStarted::Start)?;
+            .map_err(|error| NotStarted::Start(refused(error)))?;
         persist(|| channel::send(&control, &order, &[])).map_err(NotStarted::Start)?;
         let abilities = ready(&control)?;
         Ok((Self { control, abilities }, SpawnerProcess(process)))

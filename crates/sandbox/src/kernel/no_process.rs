@@ -21,6 +21,18 @@ pub fn with_remedy(error: &io::Error) -> String {
     if is_limit(error) { format!("{error}: {MORE_PROCESSES}") } else { error.to_string() }
 }
 
+/// Adds the remedy to the error of a process that a seccomp profile refuses. The C library
+/// takes clone(2) instead only if the kernel is said not to have clone3(2).
+pub(crate) fn refused(error: io::Error) -> io::Error {
+    if error.raw_os_error() != Some(Errno::EPERM as i32) {
+        return error;
+    }
+    io::Error::other(format!(
+        "{error}: the container's seccomp profile refuses clone3(2): update the container runtime, \
+         or let the profile allow this call or answer ENOSYS"
+    ))
+}
+
 /// Returns true if fork(2) failed because a limit of processes is reached.
 pub(crate) fn is_limit(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::EAGAIN as i32)
@@ -67,5 +79,13 @@ mod tests {
         assert!(with_remedy(&error).contains("raise the limit of processes, which is pids.max"));
         let other = io::Error::from_raw_os_error(Errno::ENOENT as i32);
         assert_eq!(with_remedy(&other), other.to_string());
+    }
+
+    #[test]
+    fn a_process_that_a_profile_refuses_is_told_with_the_call() {
+        let text = refused(io::Error::from_raw_os_error(Errno::EPERM as i32)).to_string();
+        assert!(text.contains("profile refuses clone3(2): update"), "{text}");
+        let other = refused(io::Error::from_raw_os_error(Errno::EAGAIN as i32));
+        assert!(is_limit(&other), "{other}");
     }
 }
