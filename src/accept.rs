@@ -2,10 +2,8 @@
 
 use std::{io, time::Duration};
 
-use rustix::{
-    io::Errno,
-    process::{Resource, getrlimit},
-};
+use cmp_sandbox::{Resource, getrlimit};
+use rustix::io::Errno;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
@@ -55,8 +53,9 @@ impl AcceptErrors {
 fn remedy(error: &io::Error) -> Option<String> {
     match Errno::from_io_error(error) {
         Some(Errno::MFILE) => {
-            let limit = getrlimit(Resource::Nofile).current;
-            let limit = limit.map_or_else(|| "unlimited".to_owned(), |limit| limit.to_string());
+            let limit = getrlimit(Resource::RLIMIT_NOFILE);
+            let limit =
+                limit.map_or_else(|_refused| "no more".to_owned(), |(soft, _)| soft.to_string());
             Some(format!(
                 "this process may open {limit} files (RLIMIT_NOFILE): raise the hard limit of the \
                  container"

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use cmp_sandbox::{Resource, getrlimit, setrlimit};
 
 use super::Bound;
 
@@ -16,13 +16,21 @@ const FEWEST: u64 = 64;
 /// Raises the soft limit of this process to the hard limit. Commands get a
 /// limit of their own. Fails if even the hard limit is too low to start.
 pub fn raise_descriptors() -> io::Result<()> {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let wanted = maximum.unwrap_or(MAX_DESCRIPTORS).min(MAX_DESCRIPTORS);
-    if current.is_some_and(|current| current < wanted) {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(refused)?;
+    let wanted = hard.min(MAX_DESCRIPTORS);
+    if soft < wanted {
         // Fails only if the container denies the call; the soft limit then stays.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, wanted, hard);
     }
     enough(read().amount)
+}
+
+/// The error of a call without which no request could be limited.
+fn refused(error: impl Into<io::Error>) -> io::Error {
+    io::Error::other(format!(
+        "prlimit64(2) fails: {}: use a seccomp profile that allows this call",
+        error.into()
+    ))
 }
 
 fn enough(limit: u64) -> io::Result<()> {
@@ -38,8 +46,8 @@ fn enough(limit: u64) -> io::Result<()> {
 
 /// Descriptors that this process may have.
 pub(super) fn read() -> Bound {
-    let Rlimit { current, .. } = getrlimit(Resource::Nofile);
-    let amount = current.unwrap_or(MAX_DESCRIPTORS).min(MAX_DESCRIPTORS);
+    let soft = getrlimit(Resource::RLIMIT_NOFILE).map_or(MAX_DESCRIPTORS, |(soft, _)| soft);
+    let amount = soft.min(MAX_DESCRIPTORS);
     Bound { amount, source: "RLIMIT_NOFILE".to_owned(), is_own: true }
 }
 

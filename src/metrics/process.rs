@@ -4,8 +4,8 @@
 use std::{fs, process, time::SystemTime};
 
 use cmp_procfs::{Fields, Stat};
+use cmp_sandbox::{RLIM_INFINITY, Resource, getrlimit};
 use metrics::Label;
-use rustix::process::{Resource, getrlimit};
 
 use super::{Dimension, Family, Kind, Metrics, family};
 
@@ -58,12 +58,12 @@ impl Metrics {
         let status = Fields::own_status().ok();
         let bytes = |name| status.as_ref().and_then(|status| status.bytes(name));
         let descriptors = fs::read_dir("/proc/self/fd").map(|list| list.count() as u64).ok();
-        let limit = getrlimit(Resource::Nofile).current;
+        let limit = getrlimit(Resource::RLIMIT_NOFILE).map(|(soft, _)| soft).ok();
         for (family, value) in [
             (&RESIDENT, bytes("VmRSS")),
             (&VIRTUAL, bytes("VmSize")),
             (&OPEN, descriptors),
-            (&MAX, limit),
+            (&MAX, limit.filter(|limit| *limit != RLIM_INFINITY)),
         ] {
             if let Some(value) = value {
                 self.amount(family, &[], value);

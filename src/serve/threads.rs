@@ -7,8 +7,7 @@ use std::{
     time::Duration,
 };
 
-use cmp_sandbox::{MORE_PROCESSES, SpawnerGone};
-use rustix::process::{Resource, getrlimit};
+use cmp_sandbox::{MORE_PROCESSES, RLIM_INFINITY, Resource, SpawnerGone, getrlimit};
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -68,7 +67,8 @@ fn look_for_room(count: usize) -> io::Result<()> {
         drop(thread.join());
     }
     result.map_err(|error: io::Error| {
-        let addresses = getrlimit(Resource::As).current;
+        let addresses = getrlimit(Resource::RLIMIT_AS).map(|(soft, _)| soft).ok();
+        let addresses = addresses.filter(|bytes| *bytes != RLIM_INFINITY);
         io::Error::other(format!("{count} threads are needed: {error}: {}", remedy(addresses)))
     })
 }

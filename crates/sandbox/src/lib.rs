@@ -19,6 +19,8 @@ mod spawner;
 mod wire;
 mod worker;
 
+pub use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+
 pub use self::{
     client::{
         Abilities, AskPass, AskPassPlace, Bounds, Caches, Command, Consumption, Excerpt,

@@ -5,9 +5,12 @@ use std::{
     fs,
     os::unix::ffi::OsStrExt,
     process::{Command, Output},
+    thread,
 };
 
-use crate::{sandbox_settings::bench::Bench, skip::skip};
+use nix::{errno::Errno, libc};
+
+use crate::{confined::refuse, sandbox_settings::bench::Bench, skip::skip};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_cmp-supervisor");
 
@@ -51,4 +54,15 @@ fn a_user_namespace_without_the_supervisors_uid_is_told_with_the_remedy() {
     let told = render(command, &Bench::new("", "true"));
     fails(&told, "UID 999 is not mapped in this user namespace");
     fails(&told, "or run this as a user other than root");
+}
+
+#[test]
+fn a_profile_that_refuses_limits_is_told_with_the_call() {
+    let test = thread::spawn(|| {
+        refuse(libc::SYS_prlimit64, Vec::new(), Errno::EPERM);
+        let told = render(Command::new(PROGRAM), &Bench::new("", "true"));
+        fails(&told, "prlimit64(2) fails: Operation not permitted");
+        fails(&told, "use a seccomp profile that allows this call");
+    });
+    test.join().unwrap();
 }

@@ -2,19 +2,20 @@
 
 use std::io::ErrorKind;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 
 /// The limit in bytes that no process of the container can raise; `None` if there is none.
 #[must_use]
 pub fn most_file_size() -> Option<u64> {
-    getrlimit(Resource::Fsize).maximum
+    let (_, most) = getrlimit(Resource::RLIMIT_FSIZE).ok()?;
+    (most != RLIM_INFINITY).then_some(most)
 }
 
 /// Raises the soft limit of this process to the hard limit. Commands get a limit of their own.
 pub fn raise_file_size() {
-    let maximum = most_file_size();
+    let most = most_file_size().unwrap_or(RLIM_INFINITY);
     // Fails only if the container denies the call; the soft limit then stays.
-    let _ = setrlimit(Resource::Fsize, Rlimit { current: maximum, maximum });
+    let _ = setrlimit(Resource::RLIMIT_FSIZE, most, most);
 }
 
 /// The limit and the remedy for an error of this kind, if that is the reason.
