@@ -67,20 +67,25 @@ fn look_for_room(count: usize) -> io::Result<()> {
         drop(thread.join());
     }
     result.map_err(|error: io::Error| {
-        let addresses = getrlimit(Resource::RLIMIT_AS).map(|(soft, _)| soft).ok();
-        let addresses = addresses.filter(|bytes| *bytes != RLIM_INFINITY);
-        io::Error::other(format!("{count} threads are needed: {error}: {}", remedy(addresses)))
+        io::Error::other(format!("{count} threads are needed: {error}: {}", remedy(limit)))
     })
 }
 
-/// The remedy for too few threads. Each needs addresses, too: `addresses` is their limit in
-/// bytes.
-fn remedy(addresses: Option<u64>) -> String {
-    let Some(bytes) = addresses else { return MORE_PROCESSES.to_owned() };
-    format!(
-        "raise or remove the limit of addresses, which is {bytes} bytes (RLIMIT_AS, ulimit -v), \
-         or {MORE_PROCESSES}"
-    )
+/// A limit of this process; `None` if there is none.
+fn limit(resource: Resource) -> Option<u64> {
+    let (soft, _) = getrlimit(resource).ok()?;
+    (soft != RLIM_INFINITY).then_some(soft)
+}
+
+/// The remedy for too few threads. Each needs memory, too, whose limits are named first.
+fn remedy(limit: impl Fn(Resource) -> Option<u64>) -> String {
+    let addresses = (Resource::RLIMIT_AS, "addresses", "RLIMIT_AS, ulimit -v");
+    let data = (Resource::RLIMIT_DATA, "data", "RLIMIT_DATA, ulimit -d");
+    let of_memory = [addresses, data].into_iter().filter_map(|(resource, of, names)| {
+        let bytes = limit(resource)?;
+        Some(format!("raise or remove the limit of {of}, which is {bytes} bytes ({names}), or "))
+    });
+    of_memory.chain([MORE_PROCESSES.to_owned()]).collect()
 }
 
 /// Threads for work that blocks: in proportion to a tenant's data, or with files.
@@ -109,10 +114,16 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_addresses_is_named_first() {
-        assert_eq!(remedy(None), MORE_PROCESSES);
-        let text = remedy(Some(4096));
-        assert!(text.contains("is 4096 bytes (RLIMIT_AS, ulimit -v), or raise the"), "{text}");
+    fn limits_of_memory_are_named_first() {
+        assert_eq!(remedy(|_| None), MORE_PROCESSES);
+        for (limited, name) in [
+            (Resource::RLIMIT_AS, "addresses, which is 4096 bytes (RLIMIT_AS, ulimit -v)"),
+            (Resource::RLIMIT_DATA, "data, which is 4096 bytes (RLIMIT_DATA, ulimit -d)"),
+        ] {
+            let text = remedy(|resource| (resource == limited).then_some(4096));
+            let expected = format!("raise or remove the limit of {name}, or {MORE_PROCESSES}");
+            assert_eq!(text, expected);
+        }
     }
 
     #[test]
