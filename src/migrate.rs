@@ -27,6 +27,7 @@ mod plugin;
 mod quantity;
 mod reach;
 mod reference;
+mod relocation;
 mod remark;
 mod report;
 mod resources;

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use super::{
     config_map::ConfigMaps,
     container::{PLUGINS_DIR, PROGRAM_DIR},
-    edit::commands,
     expression::agrees,
     field::{is_within, label, list, replace_path, set, text, trimmed},
     lists::Lists,
     own::{TEMPORARY, is_own},
     plugin::Plugin,
+    relocation::{MOVED, follow},
     report::Report,
     sidecar::{Sidecar, is_at},
     tools,
@@ -22,9 +22,6 @@ use crate::plugin::may_name_cache;
 
 /// Directories of the new container's own mounts.
 const OWN: [&str; 4] = [TEMPORARY, PLUGINS_DIR, PROGRAM_DIR, tools::DIRECTORY];
-
-/// Directory of files that two sidecars mount at one path.
-const MOVED: &str = "/cmp-moved";
 
 /// Directories that no plugin may read, nor anything below or above them.
 const CLOSED: [&str; 4] = [PLUGINS_DIR, "/proc", "/sys", "/dev"];
@@ -72,11 +69,17 @@ impl<'i> Mounts<'i> {
     }
 
     fn add(&mut self, plugin: &mut Plugin, report: &mut Report) {
-        for mount in plugin.sidecar.mounts().to_vec() {
-            if !is_replaced(&mount, plugin) && !self.is_only_definition(&mount, plugin) {
-                self.mount(mount, plugin, report);
-            }
+        let all = plugin.sidecar.mounts().to_vec();
+        let mut kept: Vec<_> = all.iter().filter(|mount| self.is_kept(mount, plugin)).collect();
+        // One that is mounted elsewhere takes those below it with it.
+        kept.sort_by_key(|mount| all.iter().filter(|other| is_below(mount, other)).count());
+        for mount in kept {
+            self.mount(mount.clone(), plugin, report);
         }
+    }
+
+    fn is_kept(&self, mount: &Value, plugin: &Plugin) -> bool {
+        !is_replaced(mount, plugin) && !self.is_only_definition(mount, plugin)
     }
 
     /// True if nothing but the definition is mounted.
@@ -97,9 +100,11 @@ impl<'i> Mounts<'i> {
         let kind = VolumeKind::of(volume, self.lists);
         match kind {
             VolumeKind::Scratch => return scratch(&path, plugin, report),
+            // The runtime makes directories in it for the mounts below it.
+            VolumeKind::Filled if self.has_below(&mount, plugin) => {}
             // Commands can read files of a mount that nobody can write to.
             VolumeKind::Filled | VolumeKind::Public => set(&mut mount, &["readOnly"], json!(true)),
-            VolumeKind::Lasting if mount.get("readOnly") != Some(&json!(true)) => {
+            VolumeKind::Lasting if !is_read_only(&mount) => {
                 report.check(format!(
                     "plugin `{plugin_name}`: its commands can read {path} (volume `{name}`), and \
                      can no longer write there, because each request has a UID of its own"
@@ -113,7 +118,9 @@ impl<'i> Mounts<'i> {
         let in_memory = volume.is_some_and(|volume| {
             volume.get("emptyDir").is_some_and(|source| text(source, "medium") == "Memory")
         });
-        if in_memory || !matches!(kind, VolumeKind::Filled | VolumeKind::Public) {
+        let is_open = matches!(kind, VolumeKind::Filled | VolumeKind::Public)
+            && self.gathered.iter().any(|mount| is_at(mount, &path) && is_read_only(mount));
+        if in_memory || !is_open {
             allow(&path, &name, plugin, report);
         }
         if !in_memory && self.is_shown_to_others(&name) {
@@ -141,6 +148,15 @@ impl<'i> Mounts<'i> {
         }
     }
 
+    /// True if the new container has another mount of the sidecar below this one.
+    fn has_below(&self, mount: &Value, plugin: &Plugin) -> bool {
+        let mut others = plugin.sidecar.mounts().iter();
+        others.any(|other| {
+            let stays = self.is_kept(other, plugin) || is_at(other, plugin.sidecar.socket_dir());
+            is_below(other, mount) && stays
+        })
+    }
+
     /// Tells if a program is now in the place of one that other plugins had.
     fn warn_of_programs(&self, path: &str, plugin: &str, report: &mut Report) {
         let is_searched = tools::SEARCHED.iter().any(|at| is_within(path, &format!("/{at}")));
@@ -156,9 +172,7 @@ impl<'i> Mounts<'i> {
     /// True if plugins whose sidecars did not have a volume can read it now, unless it is in
     /// memory: what is mounted read-only.
     fn is_shown_to_others(&self, name: &str) -> bool {
-        let is_mounted = |mount: &Value| {
-            text(mount, "name") == name && mount.get("readOnly") == Some(&json!(true))
-        };
+        let is_mounted = |mount: &Value| text(mount, "name") == name && is_read_only(mount);
         let is_everywhere = self.sidecars.iter().all(|s| {
             let mut mounts = s.mounts().iter();
             mounts.any(|mount| text(mount, "name") == name)
@@ -169,78 +183,72 @@ impl<'i> Mounts<'i> {
     /// Mounts it at its path, or elsewhere if the path is taken. Returns the path.
     fn place(&mut self, mut mount: Value, plugin: &mut Plugin, report: &mut Report) -> String {
         let path = trimmed(text(&mount, "mountPath")).to_owned();
-        let is_own = OWN.iter().any(|own| is_within(&path, own));
-        let taken = self.gathered.iter().find(|other| is_at(other, &path));
-        let same = |other: &Value| {
-            ["name", "subPath", "subPathExpr"]
-                .iter()
-                .all(|key| text(other, key) == text(&mount, key))
-        };
-        match taken {
-            Some(other) if same(other) && agrees(&mount, &self.sidecars) => return path,
-            None if !is_own => {
+        let follows = plugin.edit.moved.keys().any(|outer| is_within(&path, outer));
+        let obstacle = self.obstacle(&mount, plugin).filter(|_| !follows);
+        if !follows && obstacle.is_none() {
+            if !self.gathered.iter().any(|other| is_at(other, &path)) {
                 self.gathered.push(mount);
-                return path;
             }
-            Some(_) | None => {}
+            return path;
         }
         let new = format!("{MOVED}/{}{path}", label(&plugin.name, usize::MAX));
         set(&mut mount, &["mountPath"], json!(new));
         self.gathered.push(mount);
-        follow(plugin, &path, &new, report);
+        if let Some(obstacle) = obstacle {
+            let changes = follow(plugin, &path, &new);
+            report.check(format!(
+                "plugin `{}`: {path} {obstacle} in the new container, so its files are at {new}: \
+                 {changes}check scripts that its commands call",
+                plugin.name
+            ));
+        }
         plugin.edit.moved.insert(path, new.clone());
         new
     }
-}
 
-/// Reports a path that is mounted elsewhere, and makes its programs be found there.
-fn follow(plugin: &mut Plugin, path: &str, new: &str, report: &mut Report) {
-    let is_named = |text: &str| replace_path(text, path, new) != text;
-    let mut changes = Vec::new();
-    if commands(&plugin.text).concat().iter().any(|word| is_named(word)) {
-        changes.push("its commands were changed; ".to_owned());
-    }
-    if plugin.sidecar.variables().iter().any(|variable| is_named(text(variable, "value"))) {
-        changes.push("its variables were changed; ".to_owned());
-    }
-    changes.extend(search(plugin, path, new));
-    report.check(format!(
-        "plugin `{}`: {path} is taken in the new container, so its files are at {new}: {}check \
-         scripts that its commands call",
-        plugin.name,
-        changes.concat()
-    ));
-}
-
-/// Makes programs be found at the new path, and tells how. A directory in the plugin's own PATH
-/// is named there by its new path anyway.
-fn search(plugin: &mut Plugin, path: &str, new: &str) -> Option<String> {
-    let root = new.strip_suffix(path).unwrap_or_default();
-    let (parent, _) = path.rsplit_once('/')?;
-    let parent = if parent.is_empty() { "/" } else { parent };
-    let own = plugin.sidecar.variable("PATH").map(str::to_owned);
-    if let Some(own) = plugin.edit.path.clone().or(own) {
-        let added = format!("{root}{parent}");
-        let mut places: Vec<_> = own.split(':').collect();
-        let at = places.iter().position(|place| trimmed(place) == parent)?;
-        if places.iter().any(|place| is_within(place, path) || *place == added) {
-            return None;
+    /// The reason why a mount cannot be at its path.
+    fn obstacle(&self, mount: &Value, plugin: &Plugin) -> Option<String> {
+        let path = text(mount, "mountPath");
+        let taken = || "is taken".to_owned();
+        if OWN.iter().any(|own| is_within(path, own)) {
+            return Some(taken());
         }
-        places.insert(at, &added);
-        plugin.edit.path = Some(places.join(":"));
-        return Some(format!("its PATH has {added} before {parent}; "));
+        let other = self.gathered.iter().find(|other| self.meets(mount, other, plugin))?;
+        let overlaps = || format!("overlaps {}", trimmed(text(other, "mountPath")));
+        Some(if is_at(other, path) { taken() } else { overlaps() })
     }
-    let is_moved = |at: &String| at == parent || is_within(at, path);
-    let moved = tools::SEARCHED.map(|at| format!("/{at}")).into_iter().filter(is_moved);
-    let mut moved: Vec<_> = moved.map(|at| format!("{root}{at}")).collect();
-    let export = plugin.edit.exports.get("PATH");
-    moved.retain(|at| !export.is_some_and(|places| places.split(':').any(|place| place == at)));
-    if moved.is_empty() {
-        return None;
+
+    /// True if a plugin would read something through a mount that its sidecar did not have.
+    /// A read-only mount may also have no directory for one of another sidecar below it.
+    fn meets(&self, mount: &Value, other: &Value, plugin: &Plugin) -> bool {
+        if is_below(mount, other) {
+            let mut readers = self.sidecars.iter().filter(|sidecar| self.has(sidecar, other));
+            !readers.all(|sidecar| self.has(sidecar, mount))
+        } else {
+            is_within(text(other, "mountPath"), text(mount, "mountPath"))
+                && !self.has(&plugin.sidecar, other)
+        }
     }
-    let moved = moved.join(":");
-    plugin.edit.export("PATH", &format!("{moved}:$PATH"));
-    Some(format!("its commands search {moved} for programs first; "))
+
+    /// True if a sidecar has the same mount.
+    fn has(&self, sidecar: &Sidecar, mount: &Value) -> bool {
+        let is_same = |other: &Value| {
+            let is_equal = |key: &str| text(other, key) == text(mount, key);
+            is_at(other, text(mount, "mountPath"))
+                && ["name", "subPath", "subPathExpr"].into_iter().all(is_equal)
+        };
+        sidecar.mounts().iter().any(is_same) && agrees(mount, &self.sidecars)
+    }
+}
+
+/// True if a mount is below another one.
+fn is_below(mount: &Value, other: &Value) -> bool {
+    let (path, outer) = (text(mount, "mountPath"), text(other, "mountPath"));
+    is_within(path, outer) && !is_at(mount, outer)
+}
+
+fn is_read_only(mount: &Value) -> bool {
+    mount.get("readOnly") == Some(&json!(true))
 }
 
 /// Lets a plugin read a mount, unless the sandbox refuses its path.
