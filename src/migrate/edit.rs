@@ -58,6 +58,15 @@ impl Edit {
         self.moved.iter().fold(text.to_owned(), |text, (old, new)| replace_path(&text, old, new))
     }
 
+    /// The texts of a list with the new paths.
+    fn relocate_all(&self, list: Option<&mut Value>) {
+        for item in list.and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Value::String(text) = item {
+                *text = self.relocate(text);
+            }
+        }
+    }
+
     /// Gives the commands a variable. `value` takes the place of the container's own value, with
     /// which an export of the same variable ends: programs of another image stay in PATH.
     pub(super) fn export(&mut self, name: &str, value: &str) {
@@ -108,8 +117,10 @@ impl Edit {
     fn sandbox(&self, definition: &Value) -> Map<String, Value> {
         let given = definition.pointer("/spec/sandbox").and_then(Value::as_object);
         let mut sandbox = given.cloned().unwrap_or_default();
+        self.relocate_all(sandbox.get_mut("read"));
         let mut add = |key: &str, more: Vec<Value>| {
             if let Value::Array(list) = sandbox.entry(key).or_insert_with(|| json!([])) {
+                let more: Vec<_> = more.into_iter().filter(|item| !list.contains(item)).collect();
                 list.extend(more);
             }
         };
@@ -138,11 +149,7 @@ impl Edit {
             return;
         };
         for key in COMMAND_KEYS {
-            for word in command.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten() {
-                if let Value::String(text) = word {
-                    *text = self.relocate(text);
-                }
-            }
+            self.relocate_all(command.get_mut(key));
         }
         if !self.exports.is_empty() {
             self.wrap(command);

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{
     result::{migrated, output, refused},
-    strange::{TWO, told},
+    strange::{TWO, told, with},
 };
 
 #[test]
@@ -203,4 +203,23 @@ fn a_variable_of_a_given_cache_gets_no_second_one() {
         {"name": "kustomize-plugin-home", "env": names[1]},
     ]);
     assert_eq!(result.definition("a.yaml")["spec"]["sandbox"]["caches"], caches);
+}
+
+#[test]
+fn paths_that_a_definition_reads_follow_their_mount() {
+    let mount = |volume: &str| format!("- {{name: {volume}, mountPath: /keys}}");
+    let (a, b) = (mount("a"), mount("b"));
+    let volumes =
+        "- {name: a, secret: {secretName: a}}\n        - {name: b, secret: {secretName: b}}";
+    let text = with(&[("a-mounts", &a), ("b-mounts", &b), ("volumes", volumes)]);
+    for (given, expected) in [
+        ("[/keys/k, /other]", json!(["/cmp-moved/b/keys/k", "/other", "/cmp-moved/b/keys"])),
+        ("[/keys]", json!(["/cmp-moved/b/keys"])),
+    ] {
+        let spec =
+            format!("spec: {{sandbox: {{read: {given}}}, generate: {{command: [cat, b.yaml]}}}}");
+        let text = text.replace("spec: {generate: {command: [cat, b.yaml]}}", &spec);
+        let result = migrated(&[], &text);
+        assert_eq!(result.definition("b.yaml")["spec"]["sandbox"]["read"], expected);
+    }
 }
