@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::{
     error::MigrateError,
-    field::{replace_path, set, text},
+    field::{replace_path, set, text, words},
     yaml,
 };
-use crate::plugin::folds_to;
+use crate::plugin::{VariablePattern, folds_to};
 
 /// Places of commands in a definition.
 const COMMANDS: [&[&str]; 4] = [
@@ -140,7 +140,21 @@ impl Edit {
         if let Some(names) = &self.variables {
             add("env", names.iter().map(|name| json!(name)).collect());
         }
+        let renamed = self.renamed_in(definition);
+        if !renamed.is_empty() {
+            add("env", renamed);
+        }
         sandbox
+    }
+
+    /// New names of the variables that the definition lists by their old ones.
+    fn renamed_in(&self, definition: &Value) -> Vec<Value> {
+        let sandbox = definition.pointer("/spec/sandbox").unwrap_or(&Value::Null);
+        let listed: Vec<_> = words(sandbox, "env").filter_map(VariablePattern::new).collect();
+        let is_listed = |name: &str| listed.iter().any(|p| p.matches(name.as_bytes()));
+        let renamed = self.renamed.iter();
+        let renamed = renamed.filter(|(old, new)| is_listed(old) && !is_listed(new));
+        renamed.map(|(_, new)| json!(new)).collect()
     }
 
     fn command(&self, definition: &mut Value, path: &[&str]) {

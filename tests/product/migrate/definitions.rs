@@ -223,3 +223,27 @@ fn paths_that_a_definition_reads_follow_their_mount() {
         assert_eq!(result.definition("b.yaml")["spec"]["sandbox"]["read"], expected);
     }
 }
+
+#[test]
+fn variables_that_a_definition_lists_are_listed_by_their_new_names() {
+    let env = |value: &str| {
+        let names = ["CLUSTER", "HELM_ARGS", "OTHER"];
+        format!(
+            "env: [{}]",
+            names.map(|name| format!("{{name: {name}, value: {value}}}")).join(", ")
+        )
+    };
+    let text = with(&[("a", &env("x")), ("b", &env("z"))]);
+    for (given, expected) in [
+        ("[CLUSTER, 'HELM_*']", json!(["CLUSTER", "HELM_*", "A_CLUSTER", "A_HELM_ARGS"])),
+        ("['*']", json!(["*"])),
+        ("[]", json!([])),
+    ] {
+        let spec =
+            format!("spec: {{sandbox: {{env: {given}}}, generate: {{command: [cat, a.yaml]}}}}");
+        let text = text.replace("spec: {generate: {command: [cat, a.yaml]}}", &spec);
+        let result = migrated(&[], &text);
+        assert_eq!(result.definition("a.yaml")["spec"]["sandbox"], json!({"env": expected}));
+        assert_eq!(result.definition("b.yaml")["spec"].get("sandbox"), None);
+    }
+}
