@@ -31,6 +31,7 @@ mod relocation;
 mod remark;
 mod report;
 mod resources;
+mod shared;
 mod sidecar;
 mod tools;
 mod variable;
