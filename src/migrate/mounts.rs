@@ -10,7 +10,7 @@ use super::{
     expression::agrees,
     field::{is_within, label, list, replace_path, set, text, trimmed},
     lists::Lists,
-    own::{TEMPORARY, is_own},
+    own::{HOMES, TEMPORARY, is_own},
     plugin::Plugin,
     relocation::{MOVED, follow},
     report::Report,
@@ -113,6 +113,7 @@ impl<'i> Mounts<'i> {
             VolumeKind::Hidden | VolumeKind::Lasting | VolumeKind::Unknown => {}
         }
         self.warn_of_programs(&path, &plugin_name, report);
+        self.warn_of_homes(&path, plugin, report);
         let is_home = plugin.sidecar.variable(GPG.0).is_some_and(|home| is_within(home, &path));
         let path = self.place(mount, plugin, report);
         let in_memory = volume.is_some_and(|volume| {
@@ -166,6 +167,26 @@ impl<'i> Mounts<'i> {
                 "plugin `{plugin}`: its volume at {path} is now in the place of the image's files for \
                  all plugins: check that the others need no other version of these programs"
             ));
+        }
+    }
+
+    /// Tells if requests do not find files in their HOME or the like, because the container has the
+    /// directory of another sidecar in its place.
+    fn warn_of_homes(&self, path: &str, plugin: &Plugin, report: &mut Report) {
+        for name in HOMES {
+            let home = |sidecar: &Sidecar| {
+                let home = sidecar.variable(name).filter(|home| !is_within(home, TEMPORARY));
+                home.map(|home| trimmed(home).to_owned())
+            };
+            let first = self.sidecars.iter().find_map(home).unwrap_or_default();
+            if home(&plugin.sidecar).is_some_and(|own| own != first && is_within(path, &own)) {
+                report.check(format!(
+                    "plugin `{}`: requests do not find the volume at {path} in ${name}, because \
+                     {name} is {first} for all plugins: mount it there, or name its path in the \
+                     plugin's commands",
+                    plugin.name
+                ));
+            }
         }
     }
 

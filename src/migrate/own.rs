@@ -40,7 +40,7 @@ const CONTRADICTING: [&Setting; 8] = [
 
 /// Directories that a request gets for itself. Outside /tmp, they are also where the
 /// files of the image are that its copies begin with.
-const HOMES: [&str; 5] =
+pub(super) const HOMES: [&str; 5] =
     ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"];
 
 /// Directories that a request gets for itself, empty.

@@ -68,10 +68,16 @@ pub(super) fn refers(value: &str, name: &str) -> bool {
 
 /// The value with the references to a variable under its new name.
 pub(super) fn renamed(value: &str, old: &str, new: &str) -> String {
+    replaced(value, old, &reference(new))
+}
+
+/// The value with a text in place of the references to a variable.
+pub(super) fn replaced(value: &str, name: &str, text: &str) -> String {
     let written = Part::all(value).map(|part| match part {
         Part::Text(text) => text.to_owned(),
         Part::Dollar => "$$".to_owned(),
-        Part::Reference(name) => reference(if name == old { new } else { name }),
+        Part::Reference(found) if found == name => text.to_owned(),
+        Part::Reference(other) => reference(other),
     });
     written.collect()
 }

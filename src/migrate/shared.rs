@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{
     field::{remove, set, text, unused},
     own::{
-        PATH, is_flag, is_gone, is_hidden, is_replaced, report_removal, warn_of_gone,
-        warn_of_temporary,
+        HOMES, PATH, is_flag, is_gone, is_hidden, is_replaced, is_setting, report_removal,
+        warn_of_gone, warn_of_temporary,
     },
     plugin::Plugin,
     reference::{self, refers},
@@ -31,13 +31,31 @@ pub(super) struct Own<'f> {
 }
 
 impl Own<'_> {
-    /// A plugin's variable that refers to others by their new names.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.differing.iter().any(|shared| shared.name == name)
+    }
+
+    /// The first value of a variable.
+    pub(super) fn first(&self, shared: &Shared) -> Option<Value> {
+        shared.values.iter().next().map(|(index, value)| self.follow(*index, value))
+    }
+
+    /// A plugin's variable that refers to others by their new names. The plugin's own value takes
+    /// the place of a reference to a variable that has one value for all plugins.
     pub(super) fn follow(&self, index: usize, variable: &Value) -> Value {
         let mut variable = variable.clone();
         let Some(prefix) = self.prefixes.get(index) else { return variable };
-        for other in self.differing.iter().filter(|other| other.values.contains_key(&index)) {
-            let new = format!("{prefix}_{}", other.name);
-            let new = reference::renamed(text(&variable, "value"), &other.name, &new);
+        // A value that takes such a place can refer to variables before it.
+        for other in self.differing.iter().rev() {
+            let Some(value) = other.values.get(&index).map(|value| text(value, "value")) else {
+                continue;
+            };
+            let new = match value {
+                "" if other.has_one_value() => continue,
+                value if other.has_one_value() => value.to_owned(),
+                _ => reference::reference(&format!("{prefix}_{}", other.name)),
+            };
+            let new = reference::replaced(text(&variable, "value"), &other.name, &new);
             if !new.is_empty() {
                 set(&mut variable, &["value"], json!(new));
             }
@@ -47,7 +65,34 @@ impl Own<'_> {
 }
 
 impl Shared {
-    pub(super) fn differs(&self) -> bool {
+    /// True if the container has the first value for all plugins: the server reads it, or each
+    /// request has a directory of its own there, which no shell may replace.
+    pub(super) fn has_one_value(&self) -> bool {
+        is_setting(&self.name) || self.is_home()
+    }
+
+    fn is_home(&self) -> bool {
+        HOMES.contains(&self.name.as_str())
+    }
+
+    /// Tells if other values no longer count.
+    pub(super) fn warn_of_one_value(&self, own: &Own<'_>, plugins: &[Plugin], report: &mut Report) {
+        let has_others = self.values.len() > 1 && own.has(&self.name);
+        let why = if self.is_home() && has_others {
+            "each request has its own, with the files of one directory for all plugins"
+        } else if is_setting(&self.name) && (has_others || self.values.len() < plugins.len()) {
+            "one value counts for all plugins"
+        } else {
+            return;
+        };
+        let each = plugins.iter().enumerate().map(|(index, plugin)| {
+            format!("{} in `{}`", shown(&self.name, self.values.get(&index)), plugin.name)
+        });
+        let each = each.collect::<Vec<_>>().join(", ");
+        report.check(format!("{}: {why}, and the first one was taken: {each}", self.name));
+    }
+
+    fn differs(&self) -> bool {
         let mut values = self.values.values();
         let first = values.next();
         values.any(|value| Some(value) != first)
@@ -95,6 +140,9 @@ impl Shared {
         let mut others = own.differing.iter().filter(|other| other.name != self.name);
         match others.find(|other| self.refers_to(&other.name)) {
             _ if self.differs() => "has other values in other sidecars".to_owned(),
+            Some(other) if other.has_one_value() => {
+                format!("refers to {}, which has other values in other sidecars", other.name)
+            }
             Some(other) => format!("refers to {}, which has a new name", other.name),
             None if self.values.len() == 1 => "is in no other sidecar".to_owned(),
             None => "is not in all sidecars".to_owned(),
@@ -107,7 +155,7 @@ impl Shared {
 }
 
 /// The value of a setting, for the report.
-pub(super) fn shown<'v>(name: &str, variable: Option<&'v Value>) -> &'v str {
+fn shown<'v>(name: &str, variable: Option<&'v Value>) -> &'v str {
     match variable.map(|variable| text(variable, "value")) {
         None => "none",
         Some("") => "one from elsewhere",

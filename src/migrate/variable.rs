@@ -9,10 +9,10 @@ use super::{
     edit::Edit,
     env_from,
     field::text,
-    own::{is_gone, is_setting},
+    own::is_gone,
     plugin::Plugin,
     report::Report,
-    shared::{Own, Shared, collect, differing, in_order, moved, prefixes, shown},
+    shared::{Own, collect, differing, in_order, moved, prefixes},
 };
 
 /// Variables of every container by which programs find the API server.
@@ -39,13 +39,11 @@ impl Variables {
         let prefixes = prefixes(plugins, &found, &differing);
         let own = Own { differing, prefixes };
         for shared in &found {
-            if is_setting(&shared.name) {
-                merged.set(shared, plugins, report);
-            } else if own.differing.iter().any(|other| other.name == shared.name) {
-                merged.env.extend(shared.renamed(&own, plugins, report));
+            if shared.has_one_value() || !own.has(&shared.name) {
+                merged.env.extend(own.first(shared));
+                shared.warn_of_one_value(&own, plugins, report);
             } else {
-                let first = shared.values.iter().next();
-                merged.env.extend(first.map(|(index, value)| own.follow(*index, value)));
+                merged.env.extend(shared.renamed(&own, plugins, report));
             }
         }
         for source in plugins.iter().flat_map(|plugin| plugin.sidecar.variable_sources()) {
@@ -64,22 +62,6 @@ impl Variables {
     pub(super) fn may_have(&self, name: &str, plugin: &Plugin) -> bool {
         let has_it = self.env.iter().any(|variable| text(variable, "name") == name);
         has_it || !plugin.sidecar.has(name) && !plugin.sidecar.variable_sources().is_empty()
-    }
-
-    /// A setting of the server, which has one value for all plugins.
-    fn set(&mut self, shared: &Shared, plugins: &[Plugin], report: &mut Report) {
-        self.env.extend(shared.values.values().next().cloned());
-        if shared.differs() || shared.values.len() < plugins.len() {
-            let each = plugins.iter().enumerate().map(|(index, plugin)| {
-                let value = shown(&shared.name, shared.values.get(&index));
-                format!("{value} in `{}`", plugin.name)
-            });
-            report.check(format!(
-                "{}: one value counts for all plugins, and the first one was taken: {}",
-                shared.name,
-                each.collect::<Vec<_>>().join(", ")
-            ));
-        }
     }
 
     /// Hides secrets in variables from plugins that did not have them.

@@ -5,6 +5,7 @@ mod by_hand;
 mod chart;
 mod check;
 mod definitions;
+mod homes;
 mod images;
 mod left_over;
 mod mount_paths;
