@@ -110,7 +110,7 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     // Each part of the new container also adds to the changes of the definitions, and variables
     // depend on the paths and caches before them.
     let mut mounts =
-        Mounts::new(&old, &config_maps, old.sidecars()).merge(&mut plugins, &mut report);
+        Mounts::new(&old, &config_maps, host.own_mounts()).merge(&mut plugins, &mut report);
     let shape = Shape::new(options, &host);
     let tools = Tools::new(&mut plugins, options.tools, &old, &mut report);
     tools.refuse_missing_image(&plugins, &host, shape.kind)?;

@@ -48,16 +48,14 @@ pub(super) struct Mounts<'i> {
     lists: &'i Lists,
     config_maps: &'i ConfigMaps,
     sidecars: Vec<Sidecar>,
+    /// The repo-server's mounts that are in no list.
+    own: Vec<Value>,
     gathered: Vec<Value>,
 }
 
 impl<'i> Mounts<'i> {
-    pub(super) fn new(
-        lists: &'i Lists,
-        config_maps: &'i ConfigMaps,
-        sidecars: Vec<Sidecar>,
-    ) -> Self {
-        Self { lists, config_maps, sidecars, gathered: Vec::new() }
+    pub(super) fn new(lists: &'i Lists, config_maps: &'i ConfigMaps, own: Vec<Value>) -> Self {
+        Self { lists, config_maps, sidecars: lists.sidecars(), own, gathered: Vec::new() }
     }
 
     /// The mounts of all plugins, in the order of the sidecars.
@@ -97,7 +95,7 @@ impl<'i> Mounts<'i> {
         let (name, path) = (text(&mount, "name").to_owned(), trimmed(text(&mount, "mountPath")));
         let (plugin_name, path) = (plugin.name.clone(), path.to_owned());
         let volume = named(&self.lists.volumes, &name);
-        let kind = VolumeKind::of(volume, self.lists);
+        let kind = VolumeKind::of(volume, self.lists, &self.own);
         match kind {
             VolumeKind::Scratch => return scratch(&path, plugin, report),
             // The runtime makes directories in it for the mounts below it.

@@ -32,7 +32,9 @@ const HIDDEN: [&str; 4] = ["secret", "projected", "downwardAPI", "csi"];
 const PUBLIC: [&str; 2] = ["configMap", "image"];
 
 impl VolumeKind {
-    pub(super) fn of(volume: Option<&Value>, lists: &Lists) -> Self {
+    /// `own` are the mounts that the chart, the operator or a JSON patch adds to the repo-server's
+    /// container.
+    pub(super) fn of(volume: Option<&Value>, lists: &Lists, own: &[Value]) -> Self {
         let Some(volume) = volume else { return Self::Unknown };
         let has = |key: &&str| volume.get(*key).is_some();
         if HIDDEN.iter().any(has) {
@@ -41,7 +43,9 @@ impl VolumeKind {
             Self::Public
         } else if volume.get("emptyDir").is_none() {
             Self::Lasting
-        } else if others(lists).any(|container| mounts(container, text(volume, "name"))) {
+        } else if others(lists).any(|container| mounts(container, text(volume, "name")))
+            || own.iter().any(|mount| text(mount, "name") == text(volume, "name"))
+        {
             Self::Filled
         } else {
             Self::Scratch

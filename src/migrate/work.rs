@@ -82,7 +82,8 @@ fn disks<'i>(plugin: &'i Plugin, lists: &'i Lists) -> Vec<Disk<'i>> {
             let size = bytes(quantity(source.pointer(place)?)?);
             Some(Same { size, words, source: (kind, source.clone()) })
         });
-        let is_kept = same.is_some() || VolumeKind::of(Some(volume), lists) == VolumeKind::Lasting;
+        let is_kept =
+            same.is_some() || VolumeKind::of(Some(volume), lists, &[]) == VolumeKind::Lasting;
         if is_kept && !disks.iter().any(|disk| disk.volume == volume) {
             disks.push(Disk { plugin: &plugin.name, path, volume, same });
         }

@@ -1,8 +1,13 @@
 //! Volumes that the new container does not have, or has elsewhere.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
-use super::strange::told;
+use super::{
+    result::{fixture, migrated},
+    strange::told,
+};
 
 #[test]
 fn programs_that_are_mounted_elsewhere_are_found_there() {
@@ -180,5 +185,37 @@ fn no_plugin_is_allowed_to_read_a_path_that_the_sandbox_closes() {
         let result = told(&[("a-mounts", &mount), secret], &[]);
         let sandbox = &result.definition("a.yaml")["spec"]["sandbox"];
         assert_eq!(*sandbox, json!({"read": [path]}), "{}", result.report);
+    }
+}
+
+#[test]
+fn a_volume_of_the_repo_server_itself_stays() {
+    let at = |volume: &str| format!("{{mountPath: /var/run/ask-pass, name: {volume}}}");
+    let operation = "- op: add\n  path: /spec/template/spec/containers/0/volumeMounts/-\n  value: ";
+    for (file, volume, place, own) in [
+        (
+            "chart.yaml",
+            "cmp-tmp",
+            "  replicas: 2\n",
+            format!("  volumeMounts: [{}]\n", at("cmp-tmp")),
+        ),
+        (
+            "operator.yaml",
+            "ksops-tmp",
+            "  repo:\n",
+            format!("    volumeMounts: [{}]\n", at("ksops-tmp")),
+        ),
+        ("json-patch.yaml", "cdk8s-tmp", "", format!("{operation}{}\n", at("cdk8s-tmp"))),
+    ] {
+        let text = fs::read_to_string(fixture(file)).unwrap();
+        let text = text.replace(&format!("{{mountPath: /tmp, name: {volume}}}"), &at(volume));
+        let removed = "the writable volume at /var/run/ask-pass was removed";
+        assert!(migrated(&[], &text).report.contains(removed), "{file}");
+        let result = migrated(&[], &text.replacen(place, &format!("{place}{own}"), 1));
+        assert!(!result.report.contains(removed), "{file}: {}", result.report);
+        let expected = json!({"mountPath": "/var/run/ask-pass", "name": volume, "readOnly": true});
+        let mounts = result.sidecar()["volumeMounts"].as_array().unwrap();
+        assert!(mounts.contains(&expected), "{file}: {mounts:?}");
+        result.assert_valid();
     }
 }
