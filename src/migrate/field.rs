@@ -17,17 +17,36 @@ pub(super) fn words<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v
     list(value, key).iter().filter_map(Value::as_str)
 }
 
-/// The value at a path of keys.
+/// The value at a path of keys. Items of a list have their positions as keys.
 pub(super) fn at<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
-    path.iter().try_fold(value, |value, key| value.get(key))
+    path.iter().try_fold(value, |value, key| value.get(key).or_else(|| value.get(position(key)?)))
 }
 
-/// Sets the value at a path of keys. Whatever is on the way and is no map becomes one.
+/// True if a key can be the position of an item.
+pub(super) fn is_position(key: &str) -> bool {
+    position(key).is_some()
+}
+
+fn position(key: &str) -> Option<usize> {
+    key.parse().ok()
+}
+
+/// The item of a list.
+fn item<'v>(list: &'v mut Value, key: &str) -> Option<&'v mut Value> {
+    list.as_array_mut()?.get_mut(position(key)?)
+}
+
+/// Sets the value at a path of keys. Whatever is on the way and is no map becomes one, unless the
+/// key is that of an item.
 pub(super) fn set(value: &mut Value, path: &[&str], new: Value) {
     let Some((key, rest)) = path.split_first() else {
         *value = new;
         return;
     };
+    if let Some(item) = item(value, key) {
+        set(item, rest, new);
+        return;
+    }
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
@@ -39,7 +58,9 @@ pub(super) fn set(value: &mut Value, path: &[&str], new: Value) {
 /// Removes the value at a path of keys.
 pub(super) fn remove(value: &mut Value, path: &[&str]) {
     let Some((last, parents)) = path.split_last() else { return };
-    let parent = parents.iter().try_fold(value, |value, key| value.get_mut(*key));
+    let parent = parents.iter().try_fold(value, |value, key| {
+        if value.is_array() { item(value, key) } else { value.get_mut(*key) }
+    });
     if let Some(members) = parent.and_then(Value::as_object_mut) {
         members.remove(*last);
     }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     error::MigrateError,
-    field::{at, list, remove, set, text},
+    field::{at, is_position, list, remove, set, text},
     json_patch,
     lists::Lists,
     sidecar::Sidecar,
@@ -12,7 +12,7 @@ use super::{
 use crate::config::PEER_NAME;
 
 /// Deepest place of chart values: below a parent chart, in a release, in a list.
-const MAX_DEPTH: usize = 8;
+const MAX_DEPTH: usize = 9;
 
 /// Parts of a manifest that the API server writes.
 const SERVER_FIELDS: [&[&str]; 8] = [
@@ -118,7 +118,11 @@ impl Host {
             (Form::Workload, path(&["spec", "template", "spec"])),
             (Form::Workload, path(&["spec"])),
         ];
-        let chart = chart(document, &mut Vec::new()).map(|base| (Form::Chart, base));
+        // Values in a list can only be laid over others with the whole object.
+        let is_object = document.get("kind").is_some();
+        let chart = chart(document, &mut Vec::new())
+            .filter(|base| is_object || !base.iter().any(|key| is_position(key)))
+            .map(|base| (Form::Chart, base));
         let mut hosts = fixed.into_iter().chain(chart).map(|(form, base)| Self {
             form,
             document: document.clone(),
@@ -244,7 +248,10 @@ impl Host {
     pub(super) fn path_of_values(&self) -> String {
         let end = self.base.iter().position(|key| ["values", "valuesObject"].contains(&&**key));
         let end = end.map_or(self.base.len().saturating_sub(1), |index| index + 1);
-        self.base.iter().take(end).map(String::as_str).collect::<Vec<_>>().join(".")
+        let step =
+            |key: &String| if is_position(key) { format!("[{key}]") } else { format!(".{key}") };
+        let path: String = self.base.iter().take(end).map(step).collect();
+        path.trim_start_matches('.').to_owned()
     }
 
     /// True if the result is a whole object, and not values with the keys that change.
@@ -323,13 +330,19 @@ fn has_values_as_text(part: &Value) -> bool {
     }
 }
 
-/// Path of `repoServer` with sidecars, also below a parent chart's key.
+/// Path of `repoServer` with sidecars, also below a parent chart's key, or in a list.
 fn chart(value: &Value, path: &mut Vec<String>) -> Option<Vec<String>> {
-    for (key, inner) in value.as_object().filter(|_| path.len() < MAX_DEPTH)? {
-        path.push(key.clone());
+    if path.len() == MAX_DEPTH {
+        return None;
+    }
+    let items = value.as_array().into_iter().flatten().enumerate();
+    let items = items.map(|(position, inner)| (position.to_string(), inner));
+    let members = value.as_object().into_iter().flatten();
+    for (key, inner) in members.map(|(key, inner)| (key.clone(), inner)).chain(items) {
         let has = || ["extraContainers", "initContainers"].iter().any(|k| inner.get(k).is_some());
-        let found =
-            if key == "repoServer" && has() { Some(path.clone()) } else { chart(inner, path) };
+        let is_it = key == "repoServer" && has();
+        path.push(key);
+        let found = if is_it { Some(path.clone()) } else { chart(inner, path) };
         if found.is_some() {
             return found;
         }

@@ -5,7 +5,7 @@ use std::{fs, process::Command};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::result::{fixture, migrated, of, output};
+use super::result::{fixture, migrated, of, output, refused};
 use crate::{
     documents::documents,
     skip::skip,
@@ -134,6 +134,25 @@ fn an_object_keeps_other_values() {
     let all = migrated(&[], &object(RELEASE));
     let expected = json!({"create": false, "plugins": {}});
     assert_eq!(all.documents[0].pointer("/spec/values/configs/cmp"), Some(&expected));
+}
+
+#[test]
+fn values_of_one_of_several_sources_are_found() {
+    let head = "kind: Application\nmetadata: {name: argocd}\nspec:\n  destination: {namespace: argocd}\n  \
+                sources:\n  - {repoURL: x, ref: values}\n  - chart: argo-cd\n    helm:\n     valuesObject:";
+    let result = migrated(&[], &object(head));
+    let sources = result.documents[0].pointer("/spec/sources").unwrap().as_array().unwrap();
+    assert_eq!((sources.len(), &sources[0]), (2, &json!({"repoURL": "x", "ref": "values"})));
+    assert_eq!(sources[1]["chart"], "argo-cd");
+    let values = &sources[1]["helm"]["valuesObject"];
+    assert_eq!(values["configs"]["cmp"], json!({"create": false, "plugins": {}}));
+    assert_eq!(values["extraObjects"][0]["metadata"], json!({"name": "argocd-cmp-plugins"}));
+    let containers = &values["repoServer"]["extraContainers"];
+    assert_eq!(*containers, json!([{"name": "cloud-proxy", "image": "proxy:1"}]));
+    let check = "yq .spec.sources[1].helm.valuesObject RESULT | helm";
+    assert!(result.report.contains(check), "{}", result.report);
+    let error = refused(&object("releases:\n- name: argocd\n  values:\n   -"), &[]);
+    assert!(error.contains("no argocd-cmp-server sidecar in the input"), "{error}");
 }
 
 /// Names of the objects in `extraObjects` that `migrate` writes, and its report.
