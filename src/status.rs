@@ -18,7 +18,7 @@ use crate::{
     http_client::get,
     metrics::PluginState,
     state::{Check, Plugin, PluginQueue, Summary},
-    terminal::{printable, printable_json},
+    terminal::{printable, printable_json, printable_line},
 };
 
 /// Time limit for the answer.
@@ -155,10 +155,10 @@ fn notes(summary: &Summary) -> String {
         let _ = writeln!(text, "not ready: {name}: {detail}");
     }
     for mount in &summary.static_mounts {
-        let _ = writeln!(text, "warning: {mount}");
+        let _ = writeln!(text, "warning: {}", printable_line(mount));
     }
     for hidden in &summary.hidden {
-        let _ = writeln!(text, "{}", hidden.line());
+        let _ = writeln!(text, "{}", printable_line(&hidden.line()));
     }
     if let Some(budget) = &summary.budget {
         shares(budget, &mut text);
@@ -184,7 +184,8 @@ fn rows(plugins: &[Plugin], text: &mut String) {
         [
             or_dash(&plugin.name),
             plugin.state.as_str().to_owned(),
-            or_dash(&plugin.file),
+            // A name of a file could forge lines of the table.
+            printable_line(&or_dash(&plugin.file)),
             or_dash(&generation),
             or_dash(&plugin.loaded_at),
         ]
@@ -211,7 +212,7 @@ fn rows(plugins: &[Plugin], text: &mut String) {
             };
         }
         for problem in &plugin.problems {
-            let _ = writeln!(text, "    {problem}");
+            let _ = writeln!(text, "    {}", printable_line(problem));
         }
     }
 }
@@ -265,6 +266,18 @@ mod tests {
         assert!(json.contains(r#""a\u009b1m""#) && json.ends_with("}\n"), "{json}");
         let text = shown(TextFormat::Text, &summary, &answer);
         assert!(text.contains("a\u{fffd}1m"), "{text}");
+    }
+
+    #[test]
+    fn no_name_of_a_file_adds_lines_to_the_table() {
+        let problem = "bundle\n[+]all ok.yaml: not YAML\ry";
+        let mut summary = summary(PluginState::Stale, &[problem, "other"]);
+        summary.plugins[0].file = Some("a\nready\t.yaml".to_owned());
+        let text = table(&summary);
+        let lines: Vec<_> = text.lines().collect();
+        let [_, _, plugin, problem, "    other"] = lines[..] else { panic!("{text}") };
+        assert!(plugin.contains("a\u{fffd}ready\u{fffd}.yaml"), "{text}");
+        assert!(problem.contains("bundle\u{fffd}[+]all ok.yaml"), "{text}");
     }
 
     #[test]

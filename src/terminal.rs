@@ -37,6 +37,12 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     if text.contains(is_bad) { text.replace(is_bad, "\u{fffd}").into() } else { text.into() }
 }
 
+/// The text in one line, without characters that control a terminal.
+#[must_use]
+pub fn printable_line(text: &str) -> String {
+    text.replace(is_unsafe, "\u{fffd}")
+}
+
 /// A JSON text with escapes for such characters, and a line break at its end. JSON has no
 /// others outside of strings than line breaks, so its values stay the same.
 #[must_use]
@@ -74,6 +80,11 @@ mod tests {
         ] {
             assert_eq!(printable(text), expected);
         }
+    }
+
+    #[test]
+    fn a_line_has_no_breaks() {
+        assert_eq!(printable_line("a\u{1b}[m\u{202e}b\n"), "a\u{fffd}[m\u{fffd}b\u{fffd}");
     }
 
     #[test]

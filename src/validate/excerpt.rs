@@ -2,14 +2,11 @@
 
 use std::fmt::Write;
 
-use super::{
-    Validation,
-    paint::{Paint, without_controls},
-};
+use super::{Validation, paint::Paint};
 use crate::{
     plugin::{Diagnostic, Problem, Region, Related, Severity},
     plural::plural,
-    terminal::is_unsafe,
+    terminal::{is_unsafe, printable_line},
 };
 
 /// Longest part of a line that is shown, in characters.
@@ -58,10 +55,10 @@ impl Snippet<'_> {
         let severity = problem.severity();
         let head = self.paint.severity(severity, &format!("{severity}[{code}]"));
         let mut lines =
-            vec![format!("{head}{}", self.paint.bold(&format!(": {}", without_controls(message))))];
+            vec![format!("{head}{}", self.paint.bold(&format!(": {}", printable_line(message))))];
         let place = match place.to_string() {
             none if none.is_empty() => none,
-            place => format!(" ({})", without_controls(&place)),
+            place => format!(" ({})", printable_line(&place)),
         };
         let width = related.iter().filter_map(|other| other.region).chain(*region);
         let width = width.map(|region| region.line.to_string().len()).max().unwrap_or(1);
@@ -82,12 +79,12 @@ impl Snippet<'_> {
         }
         let equals = self.paint.frame(&format!("{margin} ="));
         let note = |note: &String| {
-            format!("{equals} {}: {}", self.paint.bold("note"), without_controls(note))
+            format!("{equals} {}: {}", self.paint.bold("note"), printable_line(note))
         };
         lines.extend(notes.iter().map(note));
-        let help = help.iter().map(|help| {
-            format!("{equals} {}: {}", self.paint.bold("help"), without_controls(help))
-        });
+        let help = help
+            .iter()
+            .map(|help| format!("{equals} {}: {}", self.paint.bold("help"), printable_line(help)));
         lines.extend(help);
         for line in lines {
             // Writing to a string cannot fail.
@@ -113,7 +110,7 @@ impl Snippet<'_> {
             .sum();
         let text: String = window.iter().map(|c| shown(*c)).collect();
         let caret = if marks.color.is_some() { "^" } else { "-" };
-        let carets = format!("{} {}", caret.repeat(carets.max(1)), without_controls(marks.label));
+        let carets = format!("{} {}", caret.repeat(carets.max(1)), printable_line(marks.label));
         let carets = match marks.color {
             Some(severity) => self.paint.severity(severity, carets.trim_end()),
             None => self.paint.frame(carets.trim_end()),
@@ -147,6 +144,6 @@ fn shown(character: char) -> String {
 }
 
 fn address(file: &str, region: Option<Region>) -> String {
-    let file = without_controls(file);
+    let file = printable_line(file);
     region.map_or(file.clone(), |region| format!("{file}:{region}"))
 }

@@ -1,6 +1,6 @@
 //! Colours for terminals.
 
-use crate::{plugin::Severity, terminal::is_unsafe};
+use crate::plugin::Severity;
 
 /// Colours text, or returns it unchanged.
 #[derive(Clone, Copy, Debug)]
@@ -36,20 +36,5 @@ impl Paint {
 
     fn paint(self, code: &str, text: &str) -> String {
         if self.is_colored { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
-    }
-}
-
-/// Replaces characters that control a terminal.
-pub(super) fn without_controls(text: &str) -> String {
-    text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_neither_controls_the_terminal_nor_turns_around() {
-        assert_eq!(without_controls("a\u{1b}[m\u{202e}b\n"), "a\u{fffd}[m\u{fffd}b\u{fffd}");
     }
 }
