@@ -15,3 +15,4 @@ pub(crate) mod parent;
 pub(crate) mod policy;
 pub(crate) mod privilege;
 pub(crate) mod signals;
+pub(crate) mod unwritable;

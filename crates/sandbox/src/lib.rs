@@ -38,6 +38,7 @@ pub use self::{
         policy::{covers_ports, home_above, refuses_moves, refuses_truncation},
         privilege::{NotDropped, as_user, drop_privileges},
         signals::prepare_signals,
+        unwritable::directory_remedy,
     },
     readable::{Closing, Readable},
     spawner::{CACHES, SUPERVISOR_CGROUP, WORKSPACES, most_leases, spawner_main},

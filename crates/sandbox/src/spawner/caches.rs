@@ -21,9 +21,12 @@ use nix::{
 use thiserror::Error;
 
 use super::{root, uid_pool::UidPool};
-use crate::wire::{
-    message::Grants,
-    shared::{self, SharedCaches, is_file_name},
+use crate::{
+    kernel::unwritable::directory_remedy,
+    wire::{
+        message::Grants,
+        shared::{self, SharedCaches, is_file_name},
+    },
 };
 
 /// Name of the directory of all caches, below the work directory.
@@ -49,7 +52,7 @@ const MEASURE_AGAIN: Duration = Duration::from_secs(10);
 pub(super) enum NoCache {
     #[error("`{0}` cannot be part of a cache's path")]
     Name(String),
-    #[error("{path}: {error}")]
+    #[error("{path}: {error}: {}", directory_remedy(.error, "--work-dir"))]
     Io { path: PathBuf, error: io::Error },
     #[error(
         "{path} belongs to UID {uid} and GID {gid}, not to this supervisor: remove it, or choose \

@@ -14,11 +14,11 @@ use nix::{
     errno::Errno,
     fcntl::{Flock, FlockArg, OFlag},
     sys::stat::{Mode, fchmod, fstat},
-    unistd::{Uid, getegid, geteuid},
+    unistd::{getegid, geteuid},
 };
 use thiserror::Error;
 
-use crate::kernel::privilege::as_user;
+use crate::kernel::{privilege::as_user, unwritable::directory_remedy};
 
 /// Name of the directory of all workspaces, below the work directory; Argo CD uses the same.
 pub const WORKSPACES: &str = "_cmp_server";
@@ -37,11 +37,8 @@ const OWN: u32 = 0o700;
 /// Reasons why there is no directory for workspaces.
 #[derive(Debug, Error)]
 pub(super) enum NoWorkspaceRoot {
-    #[error(
-        "{path}: {error}: make the work directory writable by UID {uid}, or choose another with \
-         --work-dir"
-    )]
-    Io { path: PathBuf, error: io::Error, uid: Uid },
+    #[error("{path}: {error}: {}", directory_remedy(.error, "--work-dir"))]
+    Io { path: PathBuf, error: io::Error },
     #[error(
         "{path}: cannot give the directory to UID {owner}: {error}: add the capability CHOWN, or run \
          the container as this UID (runAsUser), or use --isolation uid"
@@ -52,10 +49,10 @@ pub(super) enum NoWorkspaceRoot {
     #[error("{path}: cannot lock it: {error}: choose a volume that can lock files with --work-dir")]
     Unlockable { path: PathBuf, error: Errno },
     #[error(
-        "{path} was removed and cannot be created again: {error}: make the work directory writable \
-         by UID {uid}, or restart"
+        "{path} was removed and cannot be created again: {error}: {}",
+        directory_remedy(.error, "--work-dir")
     )]
-    Lost { path: PathBuf, error: io::Error, uid: Uid },
+    Lost { path: PathBuf, error: io::Error },
     #[error("{path}: {error}: remove what is in the place of this directory")]
     Obstructed { path: PathBuf, error: Errno },
     #[error("{path} was removed and created again by UID {uid}: remove it")]
@@ -101,7 +98,7 @@ impl WorkspaceRoot {
     }
 
     fn lock(path: PathBuf, file: File, is_shared: bool) -> Result<Self, NoWorkspaceRoot> {
-        let failed = |error| NoWorkspaceRoot::Io { path: path.clone(), error, uid: geteuid() };
+        let failed = |error| NoWorkspaceRoot::Io { path: path.clone(), error };
         let directory = OwnedFd::from(file.try_clone().map_err(failed)?);
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             .map_err(|(_file, error)| NoWorkspaceRoot::unlocked(&path, error))?;
@@ -113,9 +110,8 @@ impl WorkspaceRoot {
     /// replaced, because it may hold files of a tenant.
     pub(super) fn renew(&mut self) -> Result<(), NoWorkspaceRoot> {
         let failed = |error: io::Error| {
-            NoWorkspaceRoot::obstructed(&self.path, &error).unwrap_or_else(|| {
-                NoWorkspaceRoot::Lost { path: self.path.clone(), error, uid: geteuid() }
-            })
+            NoWorkspaceRoot::obstructed(&self.path, &error)
+                .unwrap_or_else(|| NoWorkspaceRoot::Lost { path: self.path.clone(), error })
         };
         let about = fstat(&self.directory).map_err(|error| failed(error.into()))?;
         if about.st_nlink > 0 {
@@ -151,11 +147,8 @@ pub(super) fn make(
     owner: Option<u32>,
 ) -> Result<(PathBuf, File), NoWorkspaceRoot> {
     let failed = |error: io::Error| {
-        NoWorkspaceRoot::obstructed(path, &error).unwrap_or_else(|| NoWorkspaceRoot::Io {
-            path: path.to_owned(),
-            error,
-            uid: geteuid(),
-        })
+        NoWorkspaceRoot::obstructed(path, &error)
+            .unwrap_or_else(|| NoWorkspaceRoot::Io { path: path.to_owned(), error })
     };
     // In tiers without separate UIDs, a tenant of an earlier start may have
     // closed the directory.

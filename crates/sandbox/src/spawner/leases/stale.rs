@@ -63,7 +63,7 @@ impl Leases {
             if error.kind() == io::ErrorKind::PermissionDenied {
                 // A directory above it may be closed to this UID.
                 let path = root.path.clone();
-                return NoWorkspaceRoot::Io { path, error, uid: geteuid() }.into();
+                return NoWorkspaceRoot::Io { path, error }.into();
             }
             NotPrepared::Step { step: "clear the work directory", error }
         };
