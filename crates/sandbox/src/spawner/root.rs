@@ -8,6 +8,7 @@ use std::{
         unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
     },
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -18,6 +19,7 @@ use nix::{
 };
 use thiserror::Error;
 
+use super::{LAST_GRACE, RELEASE_TIMEOUT, claims::pause};
 use crate::kernel::{privilege::as_user, unwritable::directory_remedy};
 
 /// Name of the directory of all workspaces, below the work directory; Argo CD uses the same.
@@ -33,6 +35,11 @@ const MODE: u32 = 0o771;
 
 /// Permissions of an owner.
 const OWN: u32 = 0o700;
+
+/// Longest wait for the lock. The spawner of a supervisor that was killed holds it until it has
+/// released all leases.
+const LOCK_PATIENCE: Duration =
+    LAST_GRACE.saturating_add(RELEASE_TIMEOUT).saturating_add(Duration::from_secs(1));
 
 /// Reasons why there is no directory for workspaces.
 #[derive(Debug, Error)]
@@ -94,14 +101,18 @@ impl WorkspaceRoot {
     /// separate UIDs.
     pub(super) fn make(work_dir: &Path, owner: Option<u32>) -> Result<Self, NoWorkspaceRoot> {
         let (path, file) = make(&work_dir.join(WORKSPACES), MODE, owner)?;
-        Self::lock(path, file, owner.is_some())
+        Self::lock(path, file, owner.is_some(), LOCK_PATIENCE)
     }
 
-    fn lock(path: PathBuf, file: File, is_shared: bool) -> Result<Self, NoWorkspaceRoot> {
+    fn lock(
+        path: PathBuf,
+        file: File,
+        is_shared: bool,
+        patience: Duration,
+    ) -> Result<Self, NoWorkspaceRoot> {
         let failed = |error| NoWorkspaceRoot::Io { path: path.clone(), error };
         let directory = OwnedFd::from(file.try_clone().map_err(failed)?);
-        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
-            .map_err(|(_file, error)| NoWorkspaceRoot::unlocked(&path, error))?;
+        let lock = lock(file, patience).map_err(|error| NoWorkspaceRoot::unlocked(&path, error))?;
         Ok(Self { path, directory, is_shared, _lock: lock })
     }
 
@@ -135,8 +146,21 @@ impl WorkspaceRoot {
             return Err(NoWorkspaceRoot::Foreign { path: self.path.clone(), uid });
         }
         settle(&file, MODE, None).map_err(failed)?;
-        *self = Self::lock(self.path.clone(), file, self.is_shared)?;
+        *self = Self::lock(self.path.clone(), file, self.is_shared, Duration::ZERO)?;
         Ok(())
+    }
+}
+
+/// Locks a file. While another process holds the lock, this tries again until `patience` is over.
+fn lock(mut file: File, patience: Duration) -> Result<Flock<File>, Errno> {
+    let until = Instant::now() + patience;
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Ok(lock),
+            Err((held, Errno::EWOULDBLOCK)) if Instant::now() < until => file = held,
+            Err((_, error)) => return Err(error),
+        }
+        pause();
     }
 }
 
@@ -208,17 +232,38 @@ fn settle(file: &File, mode: u32, owner: Option<u32>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
     use crate::skip::{lacks_root, soon};
+
+    fn make_within(patience: Duration, work_dir: &Path) -> Result<WorkspaceRoot, NoWorkspaceRoot> {
+        let (path, file) = make(&work_dir.join(WORKSPACES), MODE, None)?;
+        WorkspaceRoot::lock(path, file, false, patience)
+    }
 
     #[test]
     fn a_work_directory_is_locked_by_one_supervisor() {
         let directory = tempfile::tempdir().unwrap();
         let first = WorkspaceRoot::make(directory.path(), None).unwrap();
-        let second = WorkspaceRoot::make(directory.path(), None);
+        let second = make_within(Duration::ZERO, directory.path());
         assert!(matches!(second, Err(NoWorkspaceRoot::Taken { .. })));
         drop(first);
-        assert!(soon(|| WorkspaceRoot::make(directory.path(), None).is_ok()));
+        assert!(soon(|| make_within(Duration::ZERO, directory.path()).is_ok()));
+    }
+
+    #[test]
+    fn a_supervisor_waits_for_the_spawner_of_a_killed_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let killed = WorkspaceRoot::make(directory.path(), None).unwrap();
+        thread::scope(|scope| {
+            let next = scope.spawn(|| make_within(Duration::from_mins(1), directory.path()));
+            // Longer than the next one needs for its first attempt on most machines; on others,
+            // this test proves less.
+            thread::sleep(Duration::from_millis(500));
+            drop(killed);
+            assert!(next.join().unwrap().is_ok());
+        });
     }
 
     #[test]
@@ -245,7 +290,7 @@ mod tests {
         root.renew().unwrap();
         let mode = fs::metadata(&root.path).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, MODE);
-        let second = WorkspaceRoot::make(directory.path(), None);
+        let second = make_within(Duration::ZERO, directory.path());
         assert!(matches!(second, Err(NoWorkspaceRoot::Taken { .. })));
     }
 
