@@ -3,7 +3,10 @@
 use std::{
     fs::{self, DirEntry, File, Metadata},
     io::{self, BufWriter, Read, Seek, Write},
-    os::unix::fs::{FileTypeExt, MetadataExt},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{FileTypeExt, MetadataExt},
+    },
     path::{Path, PathBuf},
 };
 
@@ -12,7 +15,6 @@ use cmp_sandbox::is_full;
 use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
-use tempfile::NamedTempFile;
 use thiserror::Error;
 
 use crate::request::hex;
@@ -20,10 +22,11 @@ use crate::request::hex;
 /// Size of reads while hashing the archive, in bytes.
 const PIECE: usize = 64 * 1024;
 
-/// A packed repository in a temporary file, which is removed on drop.
+/// A packed repository in a temporary file without a name, which even a killed process does not
+/// leave behind.
 #[derive(Debug)]
 pub(super) struct Pack {
-    file: NamedTempFile,
+    file: File,
     /// Compressed size in bytes.
     pub(super) size: u64,
     /// SHA-256 in lower-case hexadecimal digits.
@@ -132,7 +135,7 @@ impl Pack {
             let path = path.to_owned();
             move |error| NotPacked::of(path, error)
         };
-        let file = NamedTempFile::new().map_err(NotPacked::Temporary)?;
+        let file = tempfile::tempfile().map_err(NotPacked::Temporary)?;
         let encoder = Compressor::new(BufWriter::new(file), codec).map_err(at(root))?;
         let mut packer = Packer { builder: Builder::new(encoder), files: 0 };
         let about = fs::metadata(root).map_err(at(root))?;
@@ -144,19 +147,24 @@ impl Pack {
         }
         let writer = packer.builder.into_inner().and_then(Compressor::finish).map_err(at(root))?;
         let mut file = writer.into_inner().map_err(|error| at(root)(error.into_error()))?;
-        let (size, checksum) = hash(file.as_file_mut()).map_err(at(root))?;
+        let (size, checksum) = hash(&mut file).map_err(at(root))?;
         Ok(Self { file, size, checksum, files })
     }
 
-    /// The archive; removed on drop.
-    pub(super) fn into_file(self) -> NamedTempFile {
+    /// The archive, until it is dropped.
+    pub(super) fn into_file(self) -> File {
         self.file
     }
 
-    /// Path of the archive.
-    pub(super) fn path(&self) -> &Path {
-        self.file.path()
+    /// Path of the archive in this process.
+    pub(super) fn path(&self) -> PathBuf {
+        path_of(&self.file)
     }
+}
+
+/// Path of an open file in this process.
+pub(super) fn path_of(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
 struct Packer<W: Write> {

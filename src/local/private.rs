@@ -1,7 +1,7 @@
 //! A private supervisor: the same program as `serve`, in temporary directories.
 
 use std::{
-    fs::{self, Permissions},
+    fs::{self, File, Permissions},
     io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cmp_sandbox::{Shortfall, Tier};
+use cmp_sandbox::{PRIVATE, Shortfall, Tier};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use thiserror::Error;
@@ -36,9 +36,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause between two signals to a supervisor that is dropped.
 const SIGNAL_PAUSE: Duration = Duration::from_millis(50);
 
-/// Names of its directory and of the one for sockets. They are short, so that each plugin
-/// whose socket fits into Argo CD's directory can be served below `/tmp`.
-const PREFIX: &str = "cmp-";
+/// Name of the directory for sockets. It is short, so that each plugin whose socket fits into
+/// Argo CD's directory can be served below `/tmp`.
 const SOCKETS: &str = "s";
 
 /// A private supervisor, which ends when this is dropped.
@@ -47,6 +46,8 @@ pub(super) struct Private {
     child: Child,
     events: Events<ChildStdout>,
     directory: TempDir,
+    /// A lock on the directory: `serve` removes one that nobody has locked.
+    _lock: File,
     /// Definitions that it does not serve.
     left_out: Vec<String>,
 }
@@ -148,7 +149,7 @@ impl Setup<'_> {
 impl Private {
     /// Starts a supervisor for the plugins of a directory, and waits until it serves them.
     pub(super) async fn start(setup: &Setup<'_>, report: &mut Report) -> Result<Self, NotPrivate> {
-        let directory = TempDir::with_prefix(PREFIX).map_err(NotPrivate::Temporary)?;
+        let directory = TempDir::with_prefix(PRIVATE).map_err(NotPrivate::Temporary)?;
         // The UIDs of requests must be able to enter it.
         fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
         let snapshot = Snapshot::read(&setup.options.plugins_dir())?;
@@ -176,12 +177,14 @@ impl Private {
         directory: TempDir,
         on_event: impl FnMut(&Event),
     ) -> Result<Self, NotPrivate> {
+        let lock = File::open(directory.path())?;
+        lock.lock()?;
         command.arg("--events").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn()?;
         let stdout = child.stdout.take();
         let stdout = stdout.ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
-        let mut private =
-            Self { child, events: Events::new(stdout), directory, left_out: Vec::new() };
+        let (events, left_out) = (Events::new(stdout), Vec::new());
+        let mut private = Self { child, events, directory, _lock: lock, left_out };
         let ready = timeout(START_TIMEOUT, private.ready(on_event)).await;
         ready.map_err(|_elapsed| NotPrivate::Slow)??;
         Ok(private)
@@ -292,12 +295,12 @@ mod tests {
 
     #[test]
     fn a_name_that_fits_into_argo_cds_directory_fits_below_tmp() {
-        let sockets = Path::new("/tmp").join(format!("{PREFIX}123456")).join(SOCKETS);
+        let sockets = Path::new("/tmp").join(format!("{PRIVATE}123456")).join(SOCKETS);
         let name = |length| PluginName::new(&"n".repeat(length), "").unwrap();
         let longest = MAX_SOCKET_PATH - DEFAULT_SOCKET_DIR.len() - "/.sock".len();
         assert!(check_paths(&sockets, vec![name(longest)]).is_ok());
         let error = check_paths(&sockets, vec![name(200), name(100)]).unwrap_err().to_string();
-        assert!(error.contains("would have 123 bytes"), "{error}");
+        assert!(error.contains("would have 131 bytes"), "{error}");
         assert!(check_paths(&sockets, vec![name(200), name(2)]).is_ok());
         assert!(check_paths(&sockets, vec![]).is_ok());
     }

@@ -3,15 +3,15 @@
 use std::{
     fs::File,
     io::{self, BufReader, Write},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use serde_json::Value;
-use tempfile::NamedTempFile;
 use thiserror::Error;
 
 use super::{
     environment::{substitute, variables_of},
+    pack::path_of,
     parameters::ParameterValue,
     report::Report,
     request::Request,
@@ -81,7 +81,7 @@ pub(super) fn replay(
 ) -> Result<Request, NotReplayed> {
     let Bundle { record, archive, .. } = Bundle::read(BufReader::new(File::open(path)?))?;
     let archive = archive.ok_or_else(|| no_archive(&record))?;
-    let mut file = NamedTempFile::new()?;
+    let mut file = tempfile::tempfile()?;
     file.write_all(&archive)?;
     file.flush()?;
     let about = format!("plugin {}, application {}", record.plugin, record.application);
@@ -93,7 +93,7 @@ pub(super) fn replay(
         environment: environment(&record, options, report),
         application: record.application.clone(),
         directory: record.directory.clone().into_bytes(),
-        archive: PathBuf::from(file.path()),
+        archive: path_of(&file),
         size: archive.len() as u64,
         checksum: record.archive.sha256.clone(),
         trace: config::trace_parent(),

@@ -1,6 +1,6 @@
 //! The request to send.
 
-use tempfile::NamedTempFile;
+use std::fs::File;
 
 use crate::grpc::Parcel;
 
@@ -11,5 +11,5 @@ pub(super) struct Request {
     pub(super) plugin: Option<String>,
     pub(super) parcel: Parcel,
     /// The packed repository, held until the answer has come.
-    pub(super) _file: NamedTempFile,
+    pub(super) _file: File,
 }

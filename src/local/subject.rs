@@ -66,7 +66,7 @@ impl<'o> Subject<'o> {
             environment: environment::compose(&fields, &path),
             application: fields.name,
             directory: directory.into_os_string().into_encoded_bytes(),
-            archive: pack.path().to_owned(),
+            archive: pack.path(),
             size: pack.size,
             checksum: pack.checksum.clone(),
             trace: config::trace_parent(),

@@ -41,7 +41,7 @@ pub use self::{
         unwritable::directory_remedy,
     },
     readable::{Closing, Readable},
-    spawner::{CACHES, SUPERVISOR_CGROUP, WORKSPACES, most_leases, spawner_main},
+    spawner::{CACHES, PRIVATE, SUPERVISOR_CGROUP, WORKSPACES, most_leases, spawner_main},
     wire::{
         account::{Account, PASSWD},
         arguments::MAX_ARGUMENT,

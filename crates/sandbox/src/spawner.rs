@@ -5,6 +5,7 @@
 //! slot. It never reads a byte that a tenant wrote. When the supervisor ends,
 //! the spawner releases all leases and ends too.
 
+mod abandoned;
 mod backoff;
 mod caches;
 mod census;
@@ -58,7 +59,8 @@ use nix::{
 };
 
 pub use self::{
-    caches::CACHES, cgroup::SUPERVISOR_CGROUP, root::WORKSPACES, uid_pool::most_leases,
+    abandoned::PRIVATE, caches::CACHES, cgroup::SUPERVISOR_CGROUP, root::WORKSPACES,
+    uid_pool::most_leases,
 };
 use self::{leases::Leases, not_prepared::NotPrepared};
 pub(crate) use self::{

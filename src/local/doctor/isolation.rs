@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use cmp_sandbox::{Need, Tier, refuses_moves};
+use cmp_sandbox::{Need, PRIVATE, Tier, refuses_moves};
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -33,7 +33,7 @@ const LANDLOCK: [(i32, &str); 3] = [
     (9, "sockets by their paths (Linux 7.1)"),
 ];
 
-/// Names of the temporary directories.
+/// Names of the temporary directories, except the work directory.
 const PREFIX: &str = "cmp-doctor-";
 const DEFINITIONS: &str = "plugins.d";
 const SOCKETS: &str = "sockets";
@@ -283,7 +283,7 @@ impl Directories {
     fn create(work: &Path, uid: u32) -> io::Result<Self> {
         let work_dir = present(work);
         let others = others(&[&env::temp_dir(), Path::new("/dev/shm"), &work_dir], uid)?;
-        let work = TempDir::with_prefix_in(PREFIX, work_dir)?;
+        let work = TempDir::with_prefix_in(PRIVATE, work_dir)?;
         set_mode(work.path(), 0o777)?;
         for (name, mode) in [(DEFINITIONS, 0o755), (SOCKETS, 0o777)] {
             let path = others.path().join(name);

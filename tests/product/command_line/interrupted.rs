@@ -106,4 +106,8 @@ fn a_supervisor_ends_with_the_command_that_started_it() {
     for pid in [supervisors[0].to_string(), command.trim().to_owned()] {
         eventually("the end of a process", || has_ended(&pid));
     }
+    // `serve` removes it.
+    let left = fs::read_dir(place.at("temporary")).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.len() == 1 && left[0].to_string_lossy().starts_with("cmp-private-"), "{left:?}");
 }

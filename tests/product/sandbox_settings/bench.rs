@@ -36,6 +36,23 @@ pub(crate) struct Rendered {
     pub code: Option<i32>,
 }
 
+/// Returns true if a command succeeds.
+pub(crate) fn is_ok(command: &mut Command) -> bool {
+    let output = command.output();
+    output.is_ok_and(|output| {
+        eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+        output.status.success()
+    })
+}
+
+/// Runs the binary as root with the capabilities of the shipped manifests only.
+pub(crate) fn as_in_a_container(verb: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", "-all,+setuid,+setgid,+kill", "--inh-caps", "-all"]);
+    command.arg(env!("CARGO_BIN_EXE_cmp-supervisor")).arg(verb);
+    command
+}
+
 impl Bench {
     /// `spec` is the plugin's specification without `generate`; `script` is the
     /// shell script that generate runs.

@@ -12,7 +12,7 @@ use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use super::{
-    bench::{Bench, Server, isolating_tiers, tiers},
+    bench::{Bench, Server, as_in_a_container, is_ok, isolating_tiers, tiers},
     healing::{sleeper, unique},
 };
 use crate::{skip::skip, waiting::retry};
@@ -193,14 +193,6 @@ fn a_request_that_fails_while_the_supervisor_stops_is_kept() {
     assert!(!server.log().contains("is not kept"), "{}", server.log());
 }
 
-/// Runs the binary as root with the capabilities of the shipped manifests only.
-fn as_in_a_container(verb: &str) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--bounding-set", "-all,+setuid,+setgid,+kill", "--inh-caps", "-all"]);
-    command.arg(env!("CARGO_BIN_EXE_cmp-supervisor")).arg(verb);
-    command
-}
-
 #[test]
 fn root_needs_no_more_capabilities_than_the_manifests_give() {
     if !tiers().contains(&"uid") || !is_ok(Command::new("setpriv").arg("--version")) {
@@ -246,14 +238,6 @@ fn root_that_cannot_give_files_to_others_is_told_what_to_add() {
         "{log}"
     );
     assert_eq!(output.status.code(), Some(78), "{log}");
-}
-
-fn is_ok(command: &mut Command) -> bool {
-    let output = command.output();
-    output.is_ok_and(|output| {
-        eprintln!("{}", String::from_utf8_lossy(&output.stderr));
-        output.status.success()
-    })
 }
 
 fn replay(bench: &Bench, tier: &str, arguments: &[&str]) -> (String, String) {

@@ -1,16 +1,18 @@
 //! The directory of workspaces, and changes that others make to it.
 
 use std::{
-    fs,
+    fs::{self, File},
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
+    process::Command,
     thread,
 };
 
 use crate::{
     reload::server::{remove_at_once, replace},
-    sandbox_settings::bench::{Bench, tiers},
+    sandbox_settings::bench::{Bench, as_in_a_container, is_ok, tiers},
     skip::skip,
+    waiting::eventually,
 };
 
 /// A bench whose work directory is writable for everybody, as in Kubernetes.
@@ -128,6 +130,42 @@ fn leftovers_that_cannot_be_removed_are_reported() {
     let server = bench.serve("none", &[]);
     server.says("\"name\":\"left\"");
     assert!(root.join("left").exists());
+}
+
+/// Root of a container cannot remove the files of other UIDs.
+#[test]
+fn leftovers_of_killed_private_supervisors_are_removed_at_the_start() {
+    if !tiers().contains(&"uid") || !is_ok(Command::new("setpriv").arg("--version")) {
+        return skip("needs root and setpriv");
+    }
+    let (bench, _) = bench();
+    let leave = |name: &str| {
+        let directory = bench.path("work").join(name);
+        let workspace = directory.join("_cmp_server/workspace");
+        fs::create_dir_all(workspace.join("inner")).unwrap();
+        fs::write(directory.join("definition"), "").unwrap();
+        fs::write(directory.join("_cmp_server/file"), "").unwrap();
+        fs::set_permissions(&workspace, fs::Permissions::from_mode(0o700)).unwrap();
+        for path in [workspace.join("inner"), workspace] {
+            std::os::unix::fs::chown(path, Some(60710), Some(60710)).unwrap();
+        }
+        directory
+    };
+    let [killed, running, other] =
+        ["cmp-private-killed", "cmp-private-running", "other"].map(leave);
+    let running_too = leave("cmp-private-spawner");
+    let _locks = [&running, &running_too.join("_cmp_server")].map(|path| {
+        let directory = File::open(path).unwrap();
+        directory.lock().unwrap();
+        directory
+    });
+    let server = bench.start(as_in_a_container("serve"), "uid", &[]);
+    eventually("the removal", || !killed.exists());
+    for path in [running, running_too, other] {
+        assert!(path.join("_cmp_server/workspace/inner").exists(), "{}", path.display());
+        assert!(path.join("definition").exists(), "{}", path.display());
+    }
+    assert!(!server.log().contains("leftover"), "{}", server.log());
 }
 
 /// `mv` copies what the kernel does not rename; the number of the inode shows it.

@@ -15,7 +15,7 @@ pub(super) struct EndDuty {
     /// UID that owns the files; `None` for that of the spawner.
     #[prost(uint32, optional, tag = "2")]
     tenant: Option<u32>,
-    /// Name of the workspace in the directory of workspaces, whose descriptor
+    /// Path of the workspace from the directory of workspaces, whose descriptor
     /// comes with the order.
     #[prost(string, tag = "3")]
     pub(super) workspace: String,

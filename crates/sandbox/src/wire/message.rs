@@ -257,7 +257,8 @@ pub(crate) enum SpawnerEvent {
     /// Sent with an answered heartbeat if it has changed.
     #[prost(uint64, tag = "14")]
     Orphans(u64),
-    /// Name of a leftover of an earlier start that cannot be removed.
+    /// Path, from the directory of workspaces, of a leftover of an earlier start that cannot be
+    /// removed.
     #[prost(string, tag = "6")]
     Left(String),
     /// A request exceeded a limit; reported once.

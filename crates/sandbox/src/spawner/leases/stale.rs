@@ -1,8 +1,11 @@
-//! Removes leftovers of earlier starts from the directory of workspaces.
+//! Removes leftovers of earlier starts from the directory of workspaces, and those of private
+//! supervisors from the work directory.
 
 use std::{
-    fs, io,
+    fs::{self, Metadata},
+    io,
     os::{fd::AsFd, unix::fs::MetadataExt},
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -11,6 +14,7 @@ use nix::unistd::{Uid, geteuid};
 use super::{ChildRole, Leases};
 use crate::{
     spawner::{
+        abandoned,
         backoff::Backoff,
         duty::Duty,
         end_duty::{Ending, Owner},
@@ -19,7 +23,7 @@ use crate::{
         not_prepared::NotPrepared,
         release::Remaining,
         reserve::Ordered,
-        root::NoWorkspaceRoot,
+        root::{NoWorkspaceRoot, WORKSPACES},
         setup::Prepared,
         turns::Ended,
     },
@@ -38,6 +42,7 @@ const REPORTED: u32 = 2;
 /// A directory that an earlier spawner left behind.
 #[derive(Debug)]
 pub(super) struct StaleDirectory {
+    /// Path from the directory of workspaces.
     name: String,
     /// Its owner, if that is not this process.
     owner: Option<Uid>,
@@ -47,6 +52,8 @@ pub(super) struct StaleDirectory {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StaleState {
+    /// Until the directories in it are removed, which belong to other UIDs.
+    Enclosing,
     /// Until the next attempt.
     Waiting(Instant),
     Removing,
@@ -70,19 +77,20 @@ impl Leases {
         for entry in fs::read_dir(&root.path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let about = entry.metadata().map_err(failed)?;
-            let owner = Uid::from_raw(about.uid());
             let name = entry.file_name().to_string_lossy().into_owned();
             if about.is_dir() {
-                let owner = (owner != geteuid()).then_some(owner);
-                let state = StaleState::Waiting(Instant::now());
-                self.stale.push(StaleDirectory { name, owner, state, failures: 0 });
+                self.stale.push(StaleDirectory::new(name, &about));
             } else if fs::remove_file(entry.path()).is_err() {
                 self.reports.push(SpawnerEvent::Left(name));
             }
         }
+        if let Some(work_dir) = root.path.parent() {
+            self.stale.extend(of_private_supervisors(work_dir));
+        }
         if let Some(uids) = uids {
             leftovers::end(self.fork, uids, self.stale.iter().filter_map(|stale| stale.owner));
         }
+        self.free_enclosing();
         self.retry_stale(Instant::now());
         Ok(())
     }
@@ -92,7 +100,7 @@ impl Leases {
     pub(super) fn stale_due(&self) -> Option<Instant> {
         let due = |stale: &StaleDirectory| match stale.state {
             StaleState::Waiting(until) => Some(until),
-            StaleState::Removing | StaleState::Removed => None,
+            StaleState::Enclosing | StaleState::Removing | StaleState::Removed => None,
         };
         let due = self.stale.iter().filter_map(due).min();
         due.filter(|_| self.stale_removals() < MOST)
@@ -138,7 +146,7 @@ impl Leases {
         let Some(stale) = self.stale.get_mut(index) else { return };
         if is_removed {
             stale.state = StaleState::Removed;
-            return;
+            return self.free_enclosing();
         }
         // A request that has the owner's UID now may be the only reason.
         if stale.failures == REPORTED {
@@ -147,12 +155,54 @@ impl Leases {
         stale.postpone(now);
     }
 
+    /// Lets directories be removed that enclose no other one any more.
+    fn free_enclosing(&mut self) {
+        let is_free = |stale: &StaleDirectory| {
+            stale.state == StaleState::Enclosing
+                && !self.stale.iter().any(|other| stale.encloses(other))
+        };
+        let free: Vec<_> = self.stale.iter().map(is_free).collect();
+        for (stale, _) in self.stale.iter_mut().zip(free).filter(|(_, is_free)| *is_free) {
+            stale.state = StaleState::Waiting(Instant::now());
+        }
+    }
+
     fn stale_removals(&self) -> usize {
         self.stale.iter().filter(|stale| stale.state == StaleState::Removing).count()
     }
 }
 
+/// The directories that private supervisors left, and the workspaces in them.
+fn of_private_supervisors(work_dir: &Path) -> Vec<StaleDirectory> {
+    let mut all = Vec::new();
+    for name in abandoned::find(work_dir) {
+        let workspaces = work_dir.join(&name).join(WORKSPACES);
+        for entry in fs::read_dir(workspaces).into_iter().flatten().flatten() {
+            let inner = entry.file_name().to_string_lossy().into_owned();
+            // Files are removed with the directory around them.
+            if let Some(about) = entry.metadata().ok().filter(Metadata::is_dir) {
+                all.push(StaleDirectory::new(format!("../{name}/{WORKSPACES}/{inner}"), &about));
+            }
+        }
+        let (owner, state) = (None, StaleState::Enclosing);
+        all.push(StaleDirectory { name: format!("../{name}"), owner, state, failures: 0 });
+    }
+    all
+}
+
 impl StaleDirectory {
+    fn new(name: String, about: &Metadata) -> Self {
+        let owner = Uid::from_raw(about.uid());
+        let owner = (owner != geteuid()).then_some(owner);
+        Self { name, owner, state: StaleState::Waiting(Instant::now()), failures: 0 }
+    }
+
+    /// Returns true if the other directory is in this one and not removed.
+    fn encloses(&self, other: &Self) -> bool {
+        let is_inside = other.name != self.name && Path::new(&other.name).starts_with(&self.name);
+        is_inside && other.state != StaleState::Removed
+    }
+
     fn postpone(&mut self, now: Instant) {
         self.state = StaleState::Waiting(now + AGAIN.pause(self.failures));
         self.failures = self.failures.saturating_add(1);
