@@ -59,7 +59,9 @@ pub(crate) fn signal(targets: &Targets) -> Outcome {
 /// The process group of `number`. In some tiers, the victim does not lead its
 /// group.
 fn group(number: i32) -> Pid {
-    getpgid(Some(pid(number))).unwrap_or(pid(number))
+    // 0 is a group of another PID namespace, and would stand for the attacker's own.
+    let group = getpgid(Some(pid(number))).ok().filter(|group| group.as_raw() != 0);
+    group.unwrap_or(pid(number))
 }
 
 fn pidfd_signal(number: i32) -> Outcome {
