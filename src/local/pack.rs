@@ -1,6 +1,7 @@
 //! Packs a repository as Argo CD does.
 
 use std::{
+    env,
     fs::{self, DirEntry, File, Metadata},
     io::{self, BufWriter, Read, Seek, Write},
     os::{
@@ -103,8 +104,9 @@ pub enum NotPacked {
     },
     /// The archive cannot be written to a temporary file.
     #[error(
-        "cannot write the archive of the repository to a temporary file: {0}: set TMPDIR to a \
-         directory that you can write to and that has enough space"
+        "{directory}: cannot write the archive of the repository to a temporary file: {0}: set TMPDIR to a \
+         directory that you can write to and that has enough space",
+        directory = env::temp_dir().display()
     )]
     Temporary(io::Error),
     /// A path is too deep for `serve`.

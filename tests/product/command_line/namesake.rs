@@ -318,5 +318,5 @@ fn a_work_directory_that_cannot_be_made_ends_with_20() {
     let place = Place::new("a");
     fs::write(place.at("file"), "").unwrap();
     let mut command = place.command(&[]);
-    refuses(command.env("ARGOCD_CMP_WORKDIR", place.at("file")), 20, "work directory");
+    refuses(command.env("ARGOCD_CMP_WORKDIR", place.at("file")), 20, "choose a directory");
 }

@@ -98,7 +98,7 @@ fn a_name_that_is_too_long_for_its_socket_makes_a_definition_invalid() {
     let line = server.says("invalid plugin definition");
     assert!(line.contains("shorten the name, or choose a shorter --socket-dir"), "{line}");
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));
-    server.says("definitions changed");
+    eventually("the socket", || connect(&folders.socket("a")) == Fate::Served);
     write(&folders.plugins(), "a.yaml", &definition(&long, "x"));
     server.says("invalid plugin definition");
     assert_eq!(plugin(&server, "a")["state"], "stale");
