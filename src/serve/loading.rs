@@ -1,4 +1,4 @@
-//! A loader that also looks for programs and for hidden paths.
+//! A loader that also looks for programs and for hidden paths, and outlasts a restart.
 
 use std::{io, path::PathBuf, sync::Arc};
 
@@ -66,8 +66,11 @@ fn loader(
     }
     let watched = Watched::new(Arc::clone(reach), read, &config::inherited());
     let loader = loader.examining(config::search(), watched)?;
-    let last_good = last_good(config, tier);
-    Ok((last_good.iter().fold(loader, |loader, directory| loader.remembering(directory)), state))
+    let loader = match last_good(config, tier) {
+        Some(directory) => loader.remembering(&directory),
+        None => loader,
+    };
+    Ok((loader, state))
 }
 
 /// The directory for the last good definitions. Without isolation, plugins could change them, and
