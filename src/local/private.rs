@@ -116,21 +116,11 @@ pub enum NotPrivate {
 impl Setup<'_> {
     fn command(&self, directory: &Path, copies: &Copies) -> Command {
         let isolation = self.options.isolation;
-        let mut command = Command::new("/proc/self/exe");
+        let mut command = command(&copies.directory, &directory.join(SOCKETS), directory);
         command
-            // A sidecar has none, and shells look at that directory.
-            .env_remove("OLDPWD")
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .arg("serve")
-            .arg("--plugins-dir")
-            .arg(&copies.directory)
-            .arg("--socket-dir")
-            .arg(directory.join(SOCKETS))
-            .arg("--work-dir")
-            .arg(directory)
-            .args(["--http", "off", "--admin-http", "off"])
             .args(["--max-requests", "2", "--isolation", isolation.as_str()])
-            .args(["--request-cgroups", "off", "--keep-failed", "0", "--shutdown-delay", "0"]);
+            .args(["--request-cgroups", "off"]);
         let plugins = self.options.plugins_dir();
         for script in &copies.scripts {
             command.arg("--script").arg(plugins.join(script));
@@ -275,6 +265,25 @@ impl Drop for Private {
     }
 }
 
+/// The command of a private supervisor with these directories, and with all settings that it
+/// must not inherit from the environment of a container.
+pub(super) fn command(plugins: &Path, sockets: &Path, work: &Path) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command
+        // A sidecar has none, and shells look at that directory.
+        .env_remove("OLDPWD")
+        .arg("serve")
+        .arg("--plugins-dir")
+        .arg(plugins)
+        .arg("--socket-dir")
+        .arg(sockets)
+        .arg("--work-dir")
+        .arg(work)
+        .args(["--http", "off", "--admin-http", "off"])
+        .args(["--keep-failed", "0", "--shutdown-delay", "0"]);
+    command
+}
+
 /// Returns an error if no plugin can have a socket in this directory: the supervisor would
 /// not become ready.
 fn check_paths(sockets: &Path, names: Vec<PluginName>) -> Result<(), NotPrivate> {
@@ -291,7 +300,63 @@ fn check_paths(sockets: &Path, names: Vec<PluginName>) -> Result<(), NotPrivate>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin::DEFAULT_SOCKET_DIR;
+    use crate::{plugin::DEFAULT_SOCKET_DIR, settings};
+
+    /// Flags that each command that starts a private supervisor decides.
+    const DECIDED: [&str; 3] = ["isolation", "max-requests", "request-cgroups"];
+
+    /// Flags that a private supervisor takes from its environment: `render` then confines and
+    /// limits commands as the container's supervisor does.
+    const INHERITED: [&str; 31] = [
+        "status-details",
+        "metrics-per-application",
+        "accept-no-isolation",
+        "accept-no-landlock",
+        "uid-range",
+        "run-as-uid",
+        "network",
+        "read",
+        "max-archive",
+        "max-repository",
+        "max-repository-files",
+        "max-memory",
+        "max-processes",
+        "max-cpu",
+        "max-file-size",
+        "max-disk",
+        "max-files",
+        "max-output",
+        "max-queue",
+        "stream-timeout",
+        "exec-timeout",
+        "exec-grace",
+        "empty-grace",
+        "drain-timeout",
+        "log-format",
+        "log-level",
+        "otlp-address",
+        "otlp-insecure",
+        "otlp-headers",
+        "otlp-attrs",
+        "otlp-sample-ratio",
+    ];
+
+    #[test]
+    fn each_flag_is_set_for_a_private_supervisor_or_inherited_on_purpose() {
+        let command = command(Path::new("p"), Path::new("s"), Path::new("w"));
+        let arguments: Vec<_> =
+            command.as_std().get_args().filter_map(|arg| arg.to_str()).collect();
+        for flag in settings::ALL.into_iter().filter_map(|row| row.flag) {
+            let is_set = arguments.contains(&format!("--{}", flag.name).as_str());
+            let lists = [DECIDED.contains(&flag.name), INHERITED.contains(&flag.name), is_set];
+            let count = lists.into_iter().filter(|is_there| *is_there).count();
+            assert_eq!(
+                count, 1,
+                "--{}: set it in `command`, or list it in DECIDED or INHERITED",
+                flag.name
+            );
+        }
+    }
 
     #[test]
     fn a_name_that_fits_into_argo_cds_directory_fits_below_tmp() {

@@ -21,7 +21,7 @@ use crate::{
     config::{Isolation, RequestCgroups, Serve},
     event::Event,
     local::{
-        private::{NotPrivate, Private},
+        private::{self, NotPrivate, Private},
         report::Report,
     },
 };
@@ -312,17 +312,10 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 }
 
 fn command(options: &Serve, tier: Tier, directories: &Directories) -> Command {
-    let mut command = Command::new("/proc/self/exe");
     let at = |name: &str| directories.others.path().join(name);
+    let mut command = private::command(&at(DEFINITIONS), &at(SOCKETS), directories.work.path());
     command
-        .args(["serve", "--http", "off", "--admin-http", "off"])
         .args(["--isolation", tier.as_str(), "--drain-timeout", "0"])
-        .arg("--plugins-dir")
-        .arg(at(DEFINITIONS))
-        .arg("--socket-dir")
-        .arg(at(SOCKETS))
-        .arg("--work-dir")
-        .arg(directories.work.path())
         .args(["--uid-range", &options.uid_range.to_string()])
         .args(["--run-as-uid", &options.run_as_uid.to_string()])
         .args(["--request-cgroups", "auto"]);
