@@ -8,7 +8,7 @@ use cmp_sandbox::{Network, Tier};
 use super::*;
 use crate::{
     plugin::{Code, Discovery},
-    settings::Limit,
+    settings::{ALL, Key, Kind, Limit, Setting},
 };
 
 /// Errors that argocd-cmp-server accepts and we refuse: the change to a good
@@ -211,6 +211,32 @@ fn sandbox_and_limits_are_read() {
     assert_eq!(read.limits.timeout, Some(Duration::from_secs(90)));
     assert_eq!(read.limits.memory, Some(Limit(Some(512 << 20))));
     assert_eq!(read.limits.minimum_manifests, 1);
+}
+
+/// A value of a key that is not its default.
+fn some_value(row: &Setting) -> String {
+    match row.kind {
+        Kind::Amount(amount) => row.show(Limit(Some(amount.least.max(2)))),
+        Kind::Switch => "true".to_owned(),
+        Kind::Isolation => "uid".to_owned(),
+        Kind::Ports => "none".to_owned(),
+        Kind::Paths => "[/a]".to_owned(),
+        Kind::Variables => "[A]".to_owned(),
+        Kind::Caches => "[{name: a, env: A}]".to_owned(),
+        Kind::Directory | Kind::Address | Kind::Uids | Kind::Word => {
+            panic!("give {row:?} a value here")
+        }
+    }
+}
+
+#[test]
+fn each_key_of_ours_has_an_effect() {
+    let without = definition("  generate: {command: [a]}").unwrap();
+    for (row, Key { section, name }) in ALL.into_iter().filter_map(|row| Some((row, row.key?))) {
+        let ours = format!("{section}: {{{name}: {}}}", some_value(row));
+        let with = definition(&format!("  generate: {{command: [a]}}\n  {ours}")).unwrap();
+        assert_ne!(with, without, "{ours}: it is accepted and not read");
+    }
 }
 
 #[test]
