@@ -29,7 +29,7 @@ pub use catalog::Catalog;
 pub(crate) use catalog::{catalog_of, definition_of};
 pub use code::{Code, Severity};
 pub(crate) use confinement::TOKENS;
-pub use confinement::{Limits, Sandbox};
+pub use confinement::{Limits, Sandbox, Workspace};
 pub use definition::{CommandLine, Discovery, PluginDefinition};
 pub use diagnostic::{Diagnostic, Region, Related};
 pub(crate) use document::split as documents;

@@ -1,4 +1,4 @@
-//! `spec.sandbox` and `spec.limits`, which Argo CD skips.
+//! `spec.sandbox`, `spec.workspace` and `spec.limits`, which Argo CD skips.
 
 use std::{
     path::{Path, PathBuf},
@@ -32,6 +32,16 @@ pub struct Sandbox {
     pub secrets: Vec<PathBuf>,
     /// Directories that requests of the plugin share.
     pub caches: Vec<Cache>,
+}
+
+/// `spec.workspace`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Workspace {
+    /// Patterns of the files to unpack, as in [`cmp_archive::PathPattern`]; none for
+    /// all.
+    pub include: Vec<String>,
+    /// Commands change nothing in the repository, so that requests may share it.
+    pub read_only: bool,
 }
 
 /// `spec.limits`. A key that is left out takes the value of the matching flag

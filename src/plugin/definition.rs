@@ -2,7 +2,7 @@
 
 use cmp_discovery::{FileNamePattern, GlobPattern};
 
-use super::{Announcement, Limits, PluginName, Sandbox};
+use super::{Announcement, Limits, PluginName, Sandbox, Workspace};
 
 /// The content of a valid plugin.yaml.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,11 +27,8 @@ pub struct PluginDefinition {
     pub provide_git_credentials: bool,
     /// Resources that the plugin can reach.
     pub sandbox: Sandbox,
-    /// Patterns of the files to unpack, as in [`cmp_archive::PathPattern`]; none for
-    /// all.
-    pub include: Vec<String>,
-    /// Commands change nothing in the repository, so that requests may share it.
-    pub read_only: bool,
+    /// The part of the repository that the plugin gets.
+    pub workspace: Workspace,
     /// Limits of each request.
     pub limits: Limits,
 }

@@ -58,7 +58,7 @@ pub(super) fn bounds(general: &Bounds, variables: &[Bytes], plugin: &PluginDefin
         files: or(limits.files, general.files),
         cpu_seconds: or(limits.cpu, general.cpu_seconds),
         stop_grace: general.stop_grace,
-        is_read_only: plugin.read_only,
+        is_read_only: plugin.workspace.read_only,
     }
 }
 

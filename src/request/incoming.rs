@@ -117,7 +117,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         let unpack = Unpack {
             limits: self.limits.unpacked,
             preserve_file_mode: context.plugin.preserve_file_mode,
-            include: context.plugin.include.clone(),
+            include: context.plugin.workspace.include.clone(),
             application: self.header.directory.clone(),
             root: self.root(&context.plugin),
             is_decompressed: matches!(way, Way::Kept(_)),
@@ -137,7 +137,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
 
     /// The archive's root in the repository, which only patterns need.
     fn root(&self, plugin: &PluginDefinition) -> Bytes {
-        if plugin.include.is_empty() { Bytes::new() } else { self.header.root() }
+        if plugin.workspace.include.is_empty() { Bytes::new() } else { self.header.root() }
     }
 
     /// Passes the files on in one of the ways, those of a kept archive while the request
@@ -161,7 +161,8 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
             }
             Way::Kept(archive) => {
                 let (directory, root) = (&self.header.directory, self.root(&context.plugin));
-                let selection = Selection::read(&context.plugin.include, directory, &root);
+                let selection =
+                    Selection::read(&context.plugin.workspace.include, directory, &root);
                 let deadline = context.deadline;
                 let writing = async {
                     let selection = selection.map_err(|e| ReceiveError::Archive(e.to_string()))?;

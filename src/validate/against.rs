@@ -148,7 +148,6 @@ fn renamed(
 fn changes(old: &PluginDefinition, new: &PluginDefinition) -> Vec<&'static str> {
     let parameters =
         |plugin: &PluginDefinition| (plugin.announcements.clone(), plugin.dynamic.clone());
-    let workspace = |plugin: &PluginDefinition| (plugin.include.clone(), plugin.read_only);
     let all = [
         ("init", old.init != new.init),
         ("generate", old.generate != new.generate),
@@ -157,7 +156,7 @@ fn changes(old: &PluginDefinition, new: &PluginDefinition) -> Vec<&'static str> 
         ("preserveFileMode", old.preserve_file_mode != new.preserve_file_mode),
         ("provideGitCreds", old.provide_git_credentials != new.provide_git_credentials),
         ("sandbox", old.sandbox != new.sandbox),
-        ("workspace", workspace(old) != workspace(new)),
+        ("workspace", old.workspace != new.workspace),
         ("limits", old.limits != new.limits),
     ];
     all.into_iter().filter(|(_, differs)| *differs).map(|(part, _)| part).collect()

@@ -92,8 +92,7 @@ impl PluginManifest {
         faults.0.extend(nuls);
         let discovery = faults.collect(spec.discover.first());
         let sandbox = spec.sandbox.define(&mut faults.0);
-        let read_only = spec.workspace.read_only;
-        let include = spec.workspace.define(&mut faults.0);
+        let workspace = spec.workspace.define(&mut faults.0);
         let limits = spec.limits.define(&mut faults.0);
         let (Some(generate), Some(name), Some(discovery)) = (generate, name, discovery) else {
             return Err(faults.0);
@@ -111,8 +110,7 @@ impl PluginManifest {
             preserve_file_mode: spec.preserve_file_mode,
             provide_git_credentials: spec.provide_git_creds,
             sandbox,
-            include,
-            read_only,
+            workspace,
             limits,
         })
     }

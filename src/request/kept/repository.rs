@@ -132,7 +132,7 @@ impl KeptArchives {
 
     /// The key of a repository that may be shared.
     fn key(&self, header: &RequestHeader, plugin: &PluginDefinition) -> Option<RepositoryKey> {
-        let is_whole = plugin.read_only && plugin.include.is_empty();
+        let is_whole = plugin.workspace.read_only && plugin.workspace.include.is_empty();
         let may_be_shared = is_whole && self.0.has_own_uids && header.size >= LEAST;
         let checksum = Checksum::try_from(&*header.checksum).ok().filter(|_| may_be_shared)?;
         Some((checksum, plugin.preserve_file_mode))

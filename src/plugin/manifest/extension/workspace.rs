@@ -4,22 +4,25 @@ use cmp_archive::PathPattern;
 use serde::Deserialize;
 
 use super::{Judge, MAX_LIST, TOO_LONG, key};
-use crate::plugin::manifest::{InvalidManifest, Step};
+use crate::plugin::{
+    Workspace,
+    manifest::{InvalidManifest, Step},
+};
 
 /// `spec.workspace`, field for field.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(in crate::plugin::manifest) struct WorkspaceManifest {
     include: Vec<String>,
-    pub(in crate::plugin::manifest) read_only: bool,
+    read_only: bool,
 }
 
 impl WorkspaceManifest {
-    /// The patterns of files to unpack. Invalid ones are reported.
+    /// Converts the values. Invalid ones are reported.
     pub(in crate::plugin::manifest) fn define(
         self,
         faults: &mut Vec<InvalidManifest>,
-    ) -> Vec<String> {
+    ) -> Workspace {
         let mut judge = Judge { section: "workspace", faults };
         if self.include.len() > MAX_LIST {
             judge.refuse([key("include")], TOO_LONG);
@@ -29,6 +32,6 @@ impl WorkspaceManifest {
                 judge.refuse([key("include"), Step::Index(index)], expected.to_string());
             }
         }
-        self.include
+        Workspace { include: self.include, read_only: self.read_only }
     }
 }
