@@ -4,7 +4,6 @@
 //! does not access files, sockets or processes.
 
 mod announcement;
-mod bundle;
 mod catalog;
 mod code;
 mod confinement;
@@ -19,11 +18,11 @@ mod name;
 mod passage;
 mod place;
 mod problem;
+mod readings;
 mod suggestion;
 mod variable;
 
 pub use announcement::Announcement;
-pub use bundle::{MAX_DEFINITIONS, Reading, read_all, read_first};
 pub use catalog::Catalog;
 #[cfg(test)]
 pub(crate) use catalog::{catalog_of, definition_of};
@@ -39,5 +38,6 @@ pub(crate) use manifest::{folds_to, may_name_cache};
 pub use name::{DEFAULT_SOCKET_DIR, InvalidName, MAX_SOCKET_PATH, PluginName, SOCKET_SUFFIX};
 pub use place::{Part, Place};
 pub use problem::Problem;
+pub use readings::{MAX_DEFINITIONS, Reading, read_all, read_first};
 pub(crate) use suggestion::nearest;
 pub use variable::VariablePattern;

@@ -35,7 +35,7 @@ impl Problem {
     }
 }
 
-/// One line: `bundle.yaml (document 2): line 7, column 14: CMP0104: …`.
+/// One line: `all.yaml (document 2): line 7, column 14: CMP0104: …`.
 impl fmt::Display for Problem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.file)?;

@@ -21,7 +21,7 @@ fn ledger() -> Ledger {
 }
 
 /// A file with one document for each source.
-fn bundle(file: &str, sources: Vec<Source>) -> Source {
+fn joined(file: &str, sources: Vec<Source>) -> Source {
     let texts: Vec<_> = sources.into_iter().map(|source| source.text.unwrap()).collect();
     Source { name: file.into(), text: Ok(texts.join(&b"\n---\n"[..])), extent: Extent::All }
 }
@@ -85,11 +85,11 @@ fn the_owner_of_a_name_keeps_it_after_an_edit() {
 #[test]
 fn each_document_keeps_its_last_good_definition() {
     let mut ledger = ledger();
-    let good = bundle("f.yaml", vec![source("", "a", "x"), source("", "b", "x")]);
+    let good = joined("f.yaml", vec![source("", "a", "x"), source("", "b", "x")]);
     ledger.update(vec![good]);
     let text = b"kind: ConfigManagementPlugin".to_vec();
     let bad = Source { name: String::new(), text: Ok(text), extent: Extent::All };
-    let half = bundle("f.yaml", vec![bad, source("", "b", "z")]);
+    let half = joined("f.yaml", vec![bad, source("", "b", "z")]);
     let (catalog, problems) = ledger.update(vec![half]);
     assert_eq!(commands(&catalog), ["a:x", "b:z"]);
     assert!(problems.iter().all(|problem| problem.stale && problem.place.to_string().is_empty()));
@@ -282,10 +282,10 @@ fn an_invalid_configmap_keeps_all_its_definitions() {
 #[test]
 fn a_definition_that_moves_within_its_file_keeps_its_name() {
     let mut ledger = ledger();
-    let before = bundle("f.yaml", vec![source("", "a", "x"), source("", "b", "x")]);
+    let before = joined("f.yaml", vec![source("", "a", "x"), source("", "b", "x")]);
     ledger.update(vec![before]);
     let bad = Source { text: Ok(b"kind: ConfigManagementPlugin".to_vec()), ..broken("") };
-    let after = bundle("f.yaml", vec![bad, source("", "a", "z"), source("", "b", "x")]);
+    let after = joined("f.yaml", vec![bad, source("", "a", "z"), source("", "b", "x")]);
     let (catalog, problems) = ledger.update(vec![after]);
     assert_eq!(commands(&catalog), ["a:z", "b:x"]);
     assert!(
@@ -296,7 +296,7 @@ fn a_definition_that_moves_within_its_file_keeps_its_name() {
 
 #[test]
 fn a_single_file_is_read_as_argo_cd_reads_it() {
-    let both = bundle("f.yaml", vec![source("", "a", "x"), source("", "b", "x")]);
+    let both = joined("f.yaml", vec![source("", "a", "x"), source("", "b", "x")]);
     let both = Source { extent: Extent::First, ..both };
     let (catalog, problems) = ledger().update(vec![both]);
     assert_eq!(commands(&catalog), ["a:x"]);

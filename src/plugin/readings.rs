@@ -42,14 +42,14 @@ pub fn read_all(text: &[u8]) -> Vec<Reading> {
     let text = &*cmp_yaml::utf8(text);
     let file = File(text);
     let map = Map::identity();
-    let mut bundle = Bundle::default();
+    let mut readings = Readings::default();
     let whole = Passage { text, base: 0, map: &map, file };
-    bundle.text(&whole, &Place::default(), Depth::File);
-    if !bundle.has_definition {
-        return vec![bundle.no_definition(text)];
+    readings.text(&whole, &Place::default(), Depth::File);
+    if !readings.has_definition {
+        return vec![readings.no_definition(text)];
     }
-    bundle.readings.extend(bundle.doubtful);
-    bundle.readings
+    readings.found.extend(readings.doubtful);
+    readings.found
 }
 
 /// Reads only the first document of a file, as argocd-cmp-server does.
@@ -86,9 +86,10 @@ struct Spot {
     place: Place,
 }
 
+/// Readings of a file, while it is read.
 #[derive(Default)]
-struct Bundle {
-    readings: Vec<Reading>,
+struct Readings {
+    found: Vec<Reading>,
     /// Parts that were perhaps definitions before the last edit.
     doubtful: Vec<Reading>,
     /// True if something in the file is meant as a definition.
@@ -108,7 +109,7 @@ struct Document<'d> {
     tree: OnceCell<Option<cmp_yaml::Tree<'d>>>,
 }
 
-impl Bundle {
+impl Readings {
     fn text(&mut self, passage: &Passage<'_>, place: &Place, depth: Depth) {
         let documents = document::split(passage.text);
         let last = documents.len();
@@ -122,7 +123,7 @@ impl Bundle {
             let passage = Passage { text, base: passage.base + range.start, ..passage.clone() };
             let here = place.with(Part::Document(number));
             let rest = place.rest_from(&here);
-            let known = self.readings.len();
+            let known = self.found.len();
             match Document::new(&passage) {
                 Ok(document) => {
                     self.document(&document, &here, depth);
@@ -209,7 +210,7 @@ impl Bundle {
 
     /// Adds a note to the second definition, which argocd-cmp-server would not read.
     fn note_several(&mut self, definitions: usize) {
-        if let Some(reading) = self.readings.last_mut().filter(|_| definitions == SECOND) {
+        if let Some(reading) = self.found.last_mut().filter(|_| definitions == SECOND) {
             let text = "one of several definitions in this file";
             let diagnostic = Diagnostic::new(Code::Documents, text)
                 .at(reading.name_region)
@@ -225,7 +226,7 @@ impl Bundle {
     /// The text at `place` may be cut off in its last document, to which the readings from
     /// `known` on belong. If the last of them in the text is invalid, it includes the rest.
     fn may_be_cut_off(&mut self, known: usize, place: &Place) {
-        let added = self.readings.iter_mut().skip(known);
+        let added = self.found.iter_mut().skip(known);
         // The keys of a `ConfigMap` are not read in the order of the text.
         let region = |reading: &&mut Reading| {
             let first = reading.diagnostics.first().and_then(|diagnostic| diagnostic.region);
@@ -244,17 +245,13 @@ impl Bundle {
     }
 
     fn push(&mut self, reading: Reading) {
-        if self.readings.len() < MAX_DEFINITIONS {
-            self.readings.push(reading);
+        if self.found.len() < MAX_DEFINITIONS {
+            self.found.push(reading);
         } else if !std::mem::replace(&mut self.is_full, true) {
             let text =
                 format!("more than {MAX_DEFINITIONS} definitions in one file: the rest is ignored");
             let diagnostic = Diagnostic::new(Code::TooMany, text).at(reading.name_region);
-            self.readings.push(Reading {
-                definition: None,
-                diagnostics: vec![diagnostic],
-                ..reading
-            });
+            self.found.push(Reading { definition: None, diagnostics: vec![diagnostic], ..reading });
         }
     }
 
@@ -279,7 +276,7 @@ impl Bundle {
                 let region = File(text).region(old.unwrap_or(0), usize::MAX);
                 let none = Diagnostic::new(Code::NoDefinition, message).at(Some(region)).help(help);
                 let mut reading = Reading::refused(Place::default(), none);
-                let broken = self.readings.into_iter().next();
+                let broken = self.found.into_iter().next();
                 reading
                     .diagnostics
                     .extend(broken.into_iter().flat_map(|broken| broken.diagnostics));
