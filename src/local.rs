@@ -1,6 +1,7 @@
 //! `render`, `match` and `params`: run a plugin on a local application, with the
 //! same sockets, protocol and sandbox as in a cluster.
 
+mod application;
 mod compare;
 mod copies;
 mod difference;
@@ -11,7 +12,6 @@ mod error;
 mod fields;
 mod findings;
 mod interrupt;
-mod manifest;
 mod observe;
 mod pack;
 mod parameters;
@@ -28,11 +28,11 @@ mod target;
 use bytes::Bytes;
 
 pub use self::{
+    application::NoApplication,
     compare::compare,
     doctor::doctor,
     error::LocalError,
     interrupt::{Interrupted, interrupted},
-    manifest::NoApplication,
     observe::observe,
     pack::NotPacked,
     peer::NoPeer,

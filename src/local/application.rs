@@ -28,7 +28,7 @@ const GROUP: &str = "argoproj.io/";
 
 /// Fields of an Application that a plugin sees. All are empty without a file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Manifest {
+pub(super) struct ApplicationObject {
     pub(super) name: Option<String>,
     pub(super) namespace: Option<String>,
     pub(super) project: Option<String>,
@@ -133,7 +133,7 @@ struct Variable {
     value: String,
 }
 
-impl Manifest {
+impl ApplicationObject {
     /// Reads the Application in a file, as flags choose it; `-` stands for standard input.
     pub(super) fn read(path: &Path, flags: &config::Fields) -> Result<Self, NoApplication> {
         Self::parse(&text(path)?, flags)
@@ -297,19 +297,19 @@ spec:
         parameters: [{name: list, array: []}, {name: text, string: x}]
 ";
 
-    fn parse(text: &str) -> Result<Manifest, NoApplication> {
-        Manifest::parse(text.as_bytes(), &config::Fields::default())
+    fn parse(text: &str) -> Result<ApplicationObject, NoApplication> {
+        ApplicationObject::parse(text.as_bytes(), &config::Fields::default())
     }
 
     #[test]
     fn the_source_with_a_plugin_is_taken() {
-        let manifest = parse(TWO_SOURCES).unwrap();
-        assert_eq!(manifest.name.as_deref(), Some("team_web"));
-        assert_eq!(manifest.path.as_deref(), Some(Path::new("apps/web")));
-        assert_eq!(manifest.plugin.as_deref(), Some("helm-v1"));
-        assert_eq!(manifest.namespace.as_deref(), Some("prod"));
-        assert_eq!(manifest.environment.len(), 2);
-        let json = serde_json::to_string(&manifest.parameters).unwrap();
+        let application = parse(TWO_SOURCES).unwrap();
+        assert_eq!(application.name.as_deref(), Some("team_web"));
+        assert_eq!(application.path.as_deref(), Some(Path::new("apps/web")));
+        assert_eq!(application.plugin.as_deref(), Some("helm-v1"));
+        assert_eq!(application.namespace.as_deref(), Some("prod"));
+        assert_eq!(application.environment.len(), 2);
+        let json = serde_json::to_string(&application.parameters).unwrap();
         assert_eq!(json, r#"[{"array":[],"name":"list"},{"name":"text","string":"x"}]"#);
     }
 
@@ -318,9 +318,9 @@ spec:
         let merged = "plugin:\n        <<: {name: other, env: [{name: M}]}\n        name: helm-v1";
         let text = TWO_SOURCES.replace("plugin:\n        name: helm-v1", merged);
         let text = text.replace("        env: [{name: A, value: b}, {name: E}]\n", "");
-        let manifest = parse(&text).unwrap();
-        assert_eq!(manifest.plugin.as_deref(), Some("helm-v1"));
-        assert_eq!(manifest.environment, [("M".to_owned(), String::new())]);
+        let application = parse(&text).unwrap();
+        assert_eq!(application.plugin.as_deref(), Some("helm-v1"));
+        assert_eq!(application.environment, [("M".to_owned(), String::new())]);
     }
 
     #[test]
@@ -336,8 +336,8 @@ spec:
             assert!(error.contains(" string: put quotes around "), "{error}");
         }
         let text = TWO_SOURCES.replace("env: [{name: A, value: b}, {name: E}]", "env:");
-        let manifest = parse(&text.replace("value: b", "value: 'on'")).unwrap();
-        assert!(manifest.environment.is_empty());
+        let application = parse(&text.replace("value: b", "value: 'on'")).unwrap();
+        assert!(application.environment.is_empty());
     }
 
     #[test]
@@ -346,7 +346,7 @@ spec:
         assert!(matches!(parse(&two), Err(NoApplication::Sources { count: 2 })));
         let chosen = |position| {
             let flags = config::Fields { source_position: Some(position), ..Default::default() };
-            Manifest::parse(two.as_bytes(), &flags)
+            ApplicationObject::parse(two.as_bytes(), &flags)
         };
         assert_eq!(chosen(1).unwrap().parameters, Some(Vec::new()));
         assert!(chosen(2).is_ok());
@@ -359,7 +359,7 @@ spec:
         let both = format!("{TWO_SOURCES}---\n{other}");
         assert!(matches!(parse(&both), Err(NoApplication::Several(names)) if names.len() == 2));
         let flags = config::Fields { name: Some("api".to_owned()), ..Default::default() };
-        let api = Manifest::parse(both.as_bytes(), &flags).unwrap();
+        let api = ApplicationObject::parse(both.as_bytes(), &flags).unwrap();
         assert_eq!(api.name.as_deref(), Some("team_api"));
     }
 
@@ -368,8 +368,8 @@ spec:
         for (home, name) in [(None, "team_web"), (Some("team"), "web"), (Some("x"), "team_web")] {
             let argocd_namespace = home.map(str::to_owned);
             let flags = config::Fields { argocd_namespace, ..Default::default() };
-            let manifest = Manifest::parse(TWO_SOURCES.as_bytes(), &flags).unwrap();
-            assert_eq!(manifest.name.as_deref(), Some(name), "{home:?}");
+            let application = ApplicationObject::parse(TWO_SOURCES.as_bytes(), &flags).unwrap();
+            assert_eq!(application.name.as_deref(), Some(name), "{home:?}");
         }
     }
 
@@ -385,8 +385,8 @@ spec:
     fn a_list_that_kubectl_printed_has_applications() {
         let (_, application) = TWO_SOURCES.split_once("---\n").unwrap();
         let item = application.replace('\n', "\n  ");
-        let manifest = parse(&format!("kind: List\nitems:\n- kind: Pod\n- {item}")).unwrap();
-        assert_eq!(manifest.name.as_deref(), Some("team_web"));
+        let application = parse(&format!("kind: List\nitems:\n- kind: Pod\n- {item}")).unwrap();
+        assert_eq!(application.name.as_deref(), Some("team_web"));
     }
 
     #[test]
@@ -394,6 +394,6 @@ spec:
         assert!(matches!(parse("kind: Pod\n"), Err(NoApplication::Absent)));
         assert!(matches!(parse("a: [\n"), Err(NoApplication::Invalid { number: 1, .. })));
         let chart = "kind: Application\nmetadata: {}\nspec: {source: {chart: x}}\n";
-        assert_eq!(parse(chart).unwrap(), Manifest::default());
+        assert_eq!(parse(chart).unwrap(), ApplicationObject::default());
     }
 }

@@ -6,9 +6,10 @@ use std::{
 };
 
 use super::{
-    LocalError, environment,
+    LocalError,
+    application::{ApplicationObject, NoApplication},
+    environment,
     fields::Fields,
-    manifest::{Manifest, NoApplication},
     pack::{Codec, Pack},
     report::Report,
     request::Request,
@@ -44,14 +45,14 @@ struct Place {
 impl<'o> Subject<'o> {
     /// Reads the Application, if there is one, and finds the directories.
     pub(super) fn find(options: &'o Application) -> Result<Self, LocalError> {
-        let mut manifest = manifest(&options.fields)?;
+        let mut application = application(&options.fields)?;
         if options.plugin.is_some() {
-            manifest.plugin.clone_from(&options.plugin);
-            manifest.parameters.get_or_insert_default();
+            application.plugin.clone_from(&options.plugin);
+            application.parameters.get_or_insert_default();
         }
-        let plugin = manifest.plugin.clone();
-        let place = Place::find(options, manifest.path.as_deref())?;
-        let fields = Fields::new(&options.fields, manifest, &place.root.join(&place.directory));
+        let plugin = application.plugin.clone();
+        let place = Place::find(options, application.path.as_deref())?;
+        let fields = Fields::new(&options.fields, application, &place.root.join(&place.directory));
         Ok(Self { options, place, fields, plugin })
     }
 
@@ -77,9 +78,9 @@ impl<'o> Subject<'o> {
     }
 }
 
-fn manifest(fields: &config::Fields) -> Result<Manifest, LocalError> {
-    let Some(path) = &fields.application else { return Ok(Manifest::default()) };
-    let read = Manifest::read(path, fields);
+fn application(fields: &config::Fields) -> Result<ApplicationObject, LocalError> {
+    let Some(path) = &fields.application else { return Ok(ApplicationObject::default()) };
+    let read = ApplicationObject::read(path, fields);
     read.map_err(|error| LocalError::Application { path: path.clone(), error })
 }
 
