@@ -28,7 +28,6 @@
 #![forbid(unsafe_code)]
 
 mod accept;
-mod access;
 mod admin;
 pub mod budget;
 pub mod bundle;

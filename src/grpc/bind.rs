@@ -26,7 +26,7 @@ use super::{
     staging::{self, Staging},
 };
 use crate::{
-    access::{OWNER, restore},
+    own_directory::{OWNER, restore},
     plugin::{MAX_SOCKET_PATH, PluginDefinition, PluginName},
     supervisor::{Bind, FileIdentity, Listener, LostSocket},
 };

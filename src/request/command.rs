@@ -8,7 +8,7 @@ use cmp_sandbox::{Bounds, Caches, Network};
 use tracing::warn;
 
 use super::{defaults::CommandDefaults, processors, proxy};
-use crate::{access::is_missing, plugin::PluginDefinition, settings::Limit, volume::FileThread};
+use crate::{plugin::PluginDefinition, settings::Limit, volume::FileThread};
 
 /// Environment and output limit of a plugin's commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub(super) async fn present(files: &FileThread, mut paths: Vec<PathBuf>) -> Vec<
         return paths;
     }
     let look = move || {
-        paths.retain(|path| !is_missing(path));
+        paths.retain(|path| !matches!(path.try_exists(), Ok(false)));
         paths
     };
     files.run(look).await.unwrap_or_else(|error| {

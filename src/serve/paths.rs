@@ -10,10 +10,10 @@ use super::{
     upkeep::{Directories, Upkeep},
 };
 use crate::{
-    access::{OWNER, READ, is_missing},
     config::Serve,
     loader::{Places, static_mounts},
     metrics::Metrics,
+    own_directory::{OWNER, READ},
     request::Reach,
     volume::{FileThread, WorkVolume},
 };
@@ -62,7 +62,8 @@ pub(super) async fn refuse_exposing_paths(
 /// answer. Each request checks again.
 pub(super) async fn warn_of_missing_paths(read: Vec<PathBuf>, files: FileThread) {
     for path in read {
-        let (shown, look) = (path.display().to_string(), move || is_missing(&path));
+        let shown = path.display().to_string();
+        let look = move || matches!(path.try_exists(), Ok(false));
         match files.run(look).await {
             Ok(false) => {}
             Ok(true) => warn!(

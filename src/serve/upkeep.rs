@@ -14,8 +14,8 @@ use tokio::{
 use tracing::warn;
 
 use crate::{
-    access::restore,
     metrics::{Metrics, VolumeSpace},
+    own_directory::restore,
     state::{Component, Condition, State, report},
     volume::{FileThread, WorkVolume},
 };

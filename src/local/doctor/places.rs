@@ -11,7 +11,6 @@ use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
 
 use super::{Check, answer::checks};
 use crate::{
-    access::is_missing,
     budget::Budget,
     config::Serve,
     container::Volume,
@@ -134,7 +133,7 @@ fn sockets(path: &Path, uid: u32) -> Check {
 fn read(path: &Path) -> Option<Check> {
     let error = fs::metadata(path).err()?;
     let text = format!("read: {}: {error}", path.display());
-    let check = if is_missing(path) {
+    let check = if error.kind() == io::ErrorKind::NotFound {
         Check::warning(format!("{text}; requests run without it until it exists"))
     } else {
         Check::failure(text)
