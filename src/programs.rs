@@ -16,8 +16,9 @@ use cmp_sandbox::look_up;
 
 use crate::plugin::{CommandLine, PluginDefinition, without_shell};
 
-/// Directories in which commands may create a program before they run it.
-const VOLATILE: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+/// Directories of temporary files. The sandbox replaces them, and commands may create a program
+/// there before they run it.
+pub(crate) const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
 /// Most bytes of a script's first line: the kernel reads no more.
 const FIRST_LINE: u64 = 256;
@@ -69,7 +70,7 @@ pub(crate) fn of_command(
 /// may create first, exists only during a request.
 fn find(program: &str, search: &[u8]) -> Result<(), Cause> {
     let path = Path::new(program);
-    if is_relative(program) || VOLATILE.iter().any(|volatile| path.starts_with(volatile)) {
+    if is_relative(program) || TEMPORARY.iter().any(|directory| path.starts_with(directory)) {
         return Ok(());
     }
     // A path counts as a name in a directory, so that one rule decides both.

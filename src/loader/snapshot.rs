@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use cmp_sandbox::{CURRENT_FILES, DEFINITIONS};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, readlinkat, statat};
 use thiserror::Error;
 
@@ -18,7 +19,7 @@ pub(crate) use super::source::{Extent, MAX_FILE, Source};
 use super::{
     ignored::{Exclusion, Ignored},
     source::{Links, MAX_ALL},
-    stamp::{DATA, MAX_ENTRIES, Opened, crowded, directory_flags, names, switch},
+    stamp::{MAX_ENTRIES, Opened, crowded, directory_flags, names, switch},
 };
 
 /// Most attempts to read a directory that changes at the same time.
@@ -165,7 +166,7 @@ fn role(directory: BorrowedFd<'_>, name: &OsStr, is_volume: bool, path: &str) ->
 /// Entries next to the link of a volume that kubelet did not create.
 fn unmanaged(root: BorrowedFd<'_>) -> io::Result<Vec<Ignored>> {
     let is_managed = |name: &OsStr| {
-        let behind = Path::new(DATA).join(name);
+        let behind = Path::new(CURRENT_FILES).join(name);
         let target = readlinkat(root, name, Vec::new());
         name.as_encoded_bytes().starts_with(b"..")
             || target.is_ok_and(|target| target.to_bytes() == behind.as_os_str().as_encoded_bytes())
@@ -181,7 +182,7 @@ fn unmanaged(root: BorrowedFd<'_>) -> io::Result<Vec<Ignored>> {
 /// True if a file of this name is read as definitions.
 pub(crate) fn is_definition(name: &str) -> bool {
     let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
-    extension.is_some_and(|extension| cmp_sandbox::DEFINITIONS.contains(&extension))
+    extension.is_some_and(|extension| DEFINITIONS.contains(&extension))
 }
 
 /// Reads one file outside the directory. While kubelet switches a volume, a

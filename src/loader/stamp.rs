@@ -11,10 +11,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use cmp_sandbox::CURRENT_FILES;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
-
-/// Name of the link that kubelet replaces to switch a ConfigMap volume.
-pub(super) const DATA: &str = "..data";
 
 /// Most entries of a plugins directory.
 pub(super) const MAX_ENTRIES: usize = 1000;
@@ -65,7 +63,7 @@ impl Opened {
             let content = Content::Plain(entries(&root)?);
             return Ok(Self { files: root, volume: None, stamp: Stamp { directory, content } });
         };
-        let link = statat(&root, DATA, AtFlags::SYMLINK_NOFOLLOW)?;
+        let link = statat(&root, CURRENT_FILES, AtFlags::SYMLINK_NOFOLLOW)?;
         let files = openat(&root, &target, directory_flags() | OFlags::NOFOLLOW, Mode::empty())?;
         let content = Content::Volume(target, Mark::of(&link));
         Ok(Self { files, volume: Some(root), stamp: Stamp { directory, content } })
@@ -97,12 +95,12 @@ pub(super) fn directory_flags() -> OFlags {
 
 /// Target and inode of a ConfigMap volume's link in a directory, if there is one.
 pub(super) fn switch(directory: &Path) -> Option<(PathBuf, u64)> {
-    let link = directory.join(DATA);
+    let link = directory.join(CURRENT_FILES);
     Some((fs::read_link(&link).ok()?, fs::symlink_metadata(&link).ok()?.ino()))
 }
 
 fn data(root: &OwnedFd) -> io::Result<Option<PathBuf>> {
-    let target = match readlinkat(root, DATA, Vec::new()) {
+    let target = match readlinkat(root, CURRENT_FILES, Vec::new()) {
         Ok(target) => PathBuf::from(target.to_string_lossy().into_owned()),
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::INVAL) => return Ok(None),
         Err(error) => return Err(error.into()),

@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use cmp_sandbox::CURRENT_FILES;
+
 use super::report::Report;
 use crate::{
     event::Event,
@@ -51,7 +53,7 @@ impl Copies {
         let copies = to.join("plugins.d");
         let volume = copies.join("..copied");
         make_directory(&volume, &copies)?;
-        symlink("..copied", copies.join("..data"))?;
+        symlink("..copied", copies.join(CURRENT_FILES))?;
         let left_out = write(&snapshot.files, &volume, report)?;
         for entry in &snapshot.ignored {
             report.step("ignored", &format!("{}: {}", entry.name, entry.reason));

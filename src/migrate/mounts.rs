@@ -18,16 +18,13 @@ use super::{
     tools,
     volume::{VolumeKind, is_private, named},
 };
-use crate::plugin::may_name_cache;
+use crate::plugin::{TOKENS, may_name_cache};
 
 /// Directories of the new container's own mounts.
 const OWN: [&str; 4] = [TEMPORARY, PLUGINS_DIR, PROGRAM_DIR, tools::DIRECTORY];
 
 /// Directories that no plugin may read, nor anything below or above them.
 const CLOSED: [&str; 4] = [PLUGINS_DIR, "/proc", "/sys", "/dev"];
-
-/// Directories of secrets, also by a usual link. A plugin may read below them.
-const SECRETS: [&str; 2] = ["/var/run/secrets", "/run/secrets"];
 
 /// Directory into which Argo CD copies its program.
 const ARGOCD: &str = "/var/run/argocd";
@@ -289,7 +286,7 @@ fn allow(path: &str, volume: &str, plugin: &mut Plugin, report: &mut Report) {
 fn closed<'c>(path: &str, plugin: &'c Plugin) -> Option<&'c str> {
     let mut closed = CLOSED.into_iter().chain([plugin.sidecar.socket_dir()]);
     let meets = |other: &&str| is_within(path, other) || is_within(other, path);
-    closed.find(meets).or_else(|| SECRETS.into_iter().find(|secrets| is_within(secrets, path)))
+    closed.find(meets).or_else(|| TOKENS.into_iter().find(|tokens| is_within(tokens, path)))
 }
 
 fn warn_of_readers(kind: VolumeKind, name: &str, path: &str, report: &mut Report) {

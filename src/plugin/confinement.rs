@@ -10,9 +10,9 @@ use cmp_sandbox::{Cache, Network, Tier};
 use super::variable::{self, VariablePattern};
 use crate::settings::Limit;
 
-/// Directories of tokens. A plugin may read a path below them, but neither all of
-/// it nor a directory above.
-pub(crate) const TOKENS: [&str; 2] = ["/run/secrets", "/var/run/secrets"];
+/// Directories of tokens, also by a usual link. A plugin may read a path below them, but
+/// neither all of it nor a directory above.
+pub(crate) const TOKENS: [&str; 2] = ["/var/run/secrets", "/run/secrets"];
 
 /// `spec.sandbox`. A key that is left out takes the value of the matching flag
 /// of `serve`.

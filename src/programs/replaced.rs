@@ -8,8 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// The link to the current files of a volume.
-const CURRENT: &str = "..data";
+use cmp_sandbox::CURRENT_FILES;
 
 /// Most directories above a file in which the link is looked for.
 const MAX_DEPTH: usize = 16;
@@ -39,7 +38,8 @@ pub(crate) fn is_versioned(path: &Path) -> bool {
 
 /// The time at which the files of a volume were replaced last.
 fn changed(volume: &Path) -> Option<SystemTime> {
-    let link = fs::symlink_metadata(volume.join(CURRENT)).ok().filter(fs::Metadata::is_symlink)?;
+    let link =
+        fs::symlink_metadata(volume.join(CURRENT_FILES)).ok().filter(fs::Metadata::is_symlink)?;
     let seconds = Duration::from_secs(u64::try_from(link.ctime()).ok()?);
     let rest = Duration::from_nanos(u64::try_from(link.ctime_nsec()).ok()?);
     SystemTime::UNIX_EPOCH.checked_add(seconds + rest)
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(Decided(now - minute).replaced(&file), None, "no volume");
         let volume = directory.path().join("volume");
         fs::create_dir(&volume).unwrap();
-        std::os::unix::fs::symlink("..1", volume.join(CURRENT)).unwrap();
+        std::os::unix::fs::symlink("..1", volume.join(CURRENT_FILES)).unwrap();
         assert_eq!(Decided(now).replaced(&file), Some(&*volume));
         assert_eq!(Decided(now + minute).replaced(&later), None, "it was replaced before");
     }

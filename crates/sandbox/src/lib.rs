@@ -58,7 +58,7 @@ pub use self::{
         usage::TotalLimits,
     },
     worker::{
-        DEFINITIONS, REPOSITORY, SCRATCH_PATHS, SCRATCH_ROOM, WRITTEN, closed_by_mode, look_up,
-        until_not_again,
+        CURRENT_FILES, DEFINITIONS, REPOSITORY, SCRATCH_PATHS, SCRATCH_ROOM, WRITTEN,
+        closed_by_mode, look_up, until_not_again,
     },
 };

@@ -50,6 +50,7 @@ use nix::{
 pub(super) use self::watch::{KILL_ORDER, lacked_process, told_by_init};
 pub use self::{
     beneath::until_not_again,
+    contents::CURRENT_FILES,
     environment::WRITTEN,
     lookup::look_up,
     modes::closed_by_mode,

@@ -18,12 +18,9 @@ use super::{
     tier::UNIX_SOCKETS,
 };
 use crate::{
-    programs::{closed, replaced::Decided},
+    programs::{TEMPORARY, closed, replaced::Decided},
     volume::FileThread,
 };
-
-/// Directories for temporary files, which the sandbox replaces.
-const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
 /// Places that a command can write to.
 const WRITABLE: &str =

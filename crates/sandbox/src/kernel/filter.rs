@@ -47,7 +47,7 @@ const NEW_LISTENER: u32 = 8;
 
 /// Sends data with the SYN packet and thereby bypasses Landlock's check of the
 /// port.
-const MSG_FASTOPEN: u32 = 0x2000_0000;
+pub(crate) const MSG_FASTOPEN: u32 = 0x2000_0000;
 
 /// Denies internet sockets, in addition to other filters.
 pub(crate) fn forbid_internet() -> Result<(), NotInstalled> {

@@ -37,7 +37,7 @@ pub(crate) use self::mounts::{KERNEL, mount_points};
 const NEWEST: ABI = ABI::V9;
 
 /// Devices that programs expect.
-const DEVICES: [&str; 6] =
+pub(crate) const DEVICES: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 /// Files about the machine that language runtimes read. None shows other

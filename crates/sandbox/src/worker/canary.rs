@@ -24,15 +24,11 @@ use nix::{
 };
 use rustix::net::{AddressFamily, Protocol, SendFlags, SocketType, connect, sendto, socket};
 
-use crate::wire::plan::CanaryTask;
+use crate::{kernel::filter::MSG_FASTOPEN, wire::plan::CanaryTask};
 
 /// `IPPROTO_MPTCP`: an alternative to TCP that Landlock's port rules do not
 /// cover.
 const MPTCP: u32 = 262;
-
-/// Sends data with the SYN packet; Landlock's port rules do not cover it
-/// either.
-const MSG_FASTOPEN: u32 = 0x2000_0000;
 
 /// Longest wait for a connection.
 const PATIENCE: Duration = Duration::from_secs(1);

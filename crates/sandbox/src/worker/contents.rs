@@ -14,7 +14,7 @@ pub(super) const MAX_ENTRIES: usize = 1024;
 pub(super) const MAX_DEPTH: usize = 16;
 
 /// The link to the current files in a volume of a Secret or ConfigMap.
-pub(super) const CURRENT: &str = "..data";
+pub const CURRENT_FILES: &str = "..data";
 
 /// A path in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub(super) struct Contents {
 
 impl Contents {
     pub(super) fn of(directory: &Path) -> io::Result<Self> {
-        let is_volume = fs::symlink_metadata(directory.join(CURRENT)).is_ok();
+        let is_volume = fs::symlink_metadata(directory.join(CURRENT_FILES)).is_ok();
         let open = vec![fs::read_dir(directory)?];
         Ok(Self { top: directory.to_owned(), is_volume, open, left: MAX_ENTRIES })
     }

@@ -143,7 +143,7 @@ fn one(path: &Path, reader: &Reader, needed: u32) -> Option<ClosedFile> {
 mod tests {
     use std::{fs::Permissions, os::unix::fs::symlink};
 
-    use super::{super::contents::CURRENT, *};
+    use super::{super::contents::CURRENT_FILES, *};
 
     /// No UID of a process.
     const USER: u32 = 60_706;
@@ -197,7 +197,7 @@ mod tests {
         mode(&volume.path().join("key"), 0o400);
         assert_eq!(closed(volume.path(), &alone()), None, "no volume");
         fs::create_dir_all(volume.path().join("..1/more")).unwrap();
-        symlink("..1", volume.path().join(CURRENT)).unwrap();
+        symlink("..1", volume.path().join(CURRENT_FILES)).unwrap();
         assert_eq!(closed(volume.path(), &alone()).unwrap().path, volume.path().join("key"));
         mode(&volume.path().join("key"), 0o644);
         assert_eq!(closed(volume.path(), &alone()), None);

@@ -15,7 +15,7 @@ use thiserror::Error;
 
 pub(super) use self::version::{ATTEMPTS, Version};
 use super::{
-    contents::{CURRENT, is_reserved},
+    contents::{CURRENT_FILES, is_reserved},
     groups::{NoGroup, PodGroups},
     modes::{self, ClosedFile, Reader},
 };
@@ -244,7 +244,7 @@ fn file(path: &Path) -> Option<ReadPath> {
 /// The files in a directory of definitions that are no definitions. A link that
 /// leaves the directory, or leads to a definition, is none of them. All are of one version.
 fn scripts(directory: &Path) -> Vec<ReadPath> {
-    let version = || fs::read_link(directory.join(CURRENT)).ok();
+    let version = || fs::read_link(directory.join(CURRENT_FILES)).ok();
     let mut found = Vec::new();
     for _ in 0..ATTEMPTS {
         let before = version();

@@ -14,7 +14,7 @@ use std::{
 use nix::mount::{MntFlags, MsFlags, umount2};
 
 use super::mounts::{bind, make_file, remount, scratch};
-use crate::worker::contents::{CURRENT, Contents, Cut, Entry, Kind, MAX_DEPTH, MAX_ENTRIES};
+use crate::worker::contents::{CURRENT_FILES, Contents, Cut, Entry, Kind, MAX_DEPTH, MAX_ENTRIES};
 
 /// Options of the file system of copies: room for each entry and a page of it, of 64 KiB on
 /// some processors, and for all bytes.
@@ -51,10 +51,10 @@ impl Copy {
             return text.map(Self::File).map_err(|error| explained(path, error));
         }
         for _ in 0..ATTEMPTS {
-            let current = fs::read_link(path.join(CURRENT)).ok();
+            let current = fs::read_link(path.join(CURRENT_FILES)).ok();
             let pieces = pieces(path)?;
             // The kubelet replaces all files in one step.
-            if fs::read_link(path.join(CURRENT)).ok() == current {
+            if fs::read_link(path.join(CURRENT_FILES)).ok() == current {
                 return Ok(Self::Directory(pieces));
             }
         }
@@ -166,13 +166,13 @@ mod tests {
     fn volume(keys: usize) -> tempfile::TempDir {
         let volume = tempfile::tempdir().unwrap();
         fs::create_dir_all(volume.path().join("..1/sub/more")).unwrap();
-        symlink("..1", volume.path().join(CURRENT)).unwrap();
+        symlink("..1", volume.path().join(CURRENT_FILES)).unwrap();
         let names = (0..keys).map(|key| format!("k{key:04}"));
         for name in names.clone().chain(["sub/more/id".to_owned()]) {
             fs::write(volume.path().join("..1").join(name), "text").unwrap();
         }
         for name in names.chain(["sub".to_owned()]) {
-            symlink(Path::new(CURRENT).join(&name), volume.path().join(name)).unwrap();
+            symlink(Path::new(CURRENT_FILES).join(&name), volume.path().join(name)).unwrap();
         }
         volume
     }

@@ -23,7 +23,7 @@ use super::{
     mounts::{below, inert, propagate, scratch},
     part::{Part, Source},
 };
-use crate::kernel::policy::Policy;
+use crate::kernel::policy::{DEVICES, Policy};
 
 /// Usually a link to `/run`, which is no part of the image. Paths to read are
 /// often named through it.
@@ -49,8 +49,6 @@ const SCRATCH: &str = "size=64m,nr_inodes=10k,mode=1777";
 
 /// Directories that each request has for itself.
 const PRIVATE: [&str; 3] = ["/tmp", "/dev", "/proc"];
-
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Names below `/dev` that lead to a process's own descriptors.
 const DESCRIPTORS: [(&str, &str); 4] = [
@@ -236,9 +234,9 @@ fn fill(parts: impl Iterator<Item = io::Result<Placed>>) -> io::Result<()> {
 
 fn devices(dev: &Path) -> io::Result<()> {
     fs::create_dir_all(dev)?;
-    for name in DEVICES {
-        let Some(device) = Source::find(&Path::new("/dev").join(name))? else { continue };
-        let target = dev.join(name);
+    for path in DEVICES.map(Path::new) {
+        let Some(device) = Source::find(path)? else { continue };
+        let target = dev.join(path.file_name().unwrap_or_default());
         File::create(&target)?;
         device.put(&target)?;
     }
