@@ -7,7 +7,6 @@ mod schema;
 mod shape;
 #[cfg(test)]
 mod tests;
-mod time;
 mod typed;
 
 use cmp_yaml::stream::check_json;

@@ -8,6 +8,7 @@ pub mod exec;
 mod expand;
 pub mod path;
 mod quote;
+pub mod time;
 mod words;
 
 pub use self::{

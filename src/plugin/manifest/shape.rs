@@ -7,9 +7,9 @@
 #[cfg(test)]
 mod tests;
 
+use cmp_go::time;
 use serde_json::{Map, Value};
 
-use super::time;
 use crate::settings::Amount;
 
 /// The type of a value in plugin.yaml.

@@ -1,6 +1,8 @@
 //! Timestamps, as Go's `time` package parses them. They stay strings. The type
 //! matters only for the tag `!!timestamp`.
 
+use cmp_go::time::{days, skip_fraction};
+
 /// A date, alone or with a time of day after `T`, `t` or spaces.
 pub(super) fn is_timestamp(text: &[u8]) -> bool {
     match skip_date(text) {
@@ -21,15 +23,7 @@ fn skip_date(text: &[u8]) -> Option<&[u8]> {
     let year = number(year)?;
     let (month, rest) = short_number(rest.strip_prefix(b"-")?)?;
     let (day, rest) = short_number(rest.strip_prefix(b"-")?)?;
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days = match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if is_leap => 29,
-        2 => 28,
-        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
-        _ => return None,
-    };
-    (1..=days).contains(&day).then_some(rest)
+    (1..=days(year, month)?).contains(&day).then_some(rest)
 }
 
 /// Skips `15:4:5` and an optional fraction. Returns the rest.
@@ -39,16 +33,6 @@ fn skip_time(text: &[u8]) -> Option<&[u8]> {
     let (second, rest) = short_number(rest.strip_prefix(b":")?)?;
     let is_time = hour < 24 && minute < 60 && second < 60;
     is_time.then(|| skip_fraction(rest))
-}
-
-fn skip_fraction(text: &[u8]) -> &[u8] {
-    match text {
-        [b'.' | b',', digits @ ..] if digits.first().is_some_and(u8::is_ascii_digit) => {
-            let end = digits.iter().position(|byte| !byte.is_ascii_digit());
-            &digits[end.unwrap_or(digits.len())..]
-        }
-        _ => text,
-    }
 }
 
 /// `Z` or `±hh:mm`

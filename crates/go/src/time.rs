@@ -1,4 +1,4 @@
-//! Times as Go's `time.Parse` reads RFC 3339, with its error texts.
+//! `time.Parse`: times in RFC 3339 with its error texts, and parts of other layouts.
 
 use std::{fmt::Write as _, ops::RangeInclusive};
 
@@ -22,8 +22,8 @@ const HOUR: Number = Number { layout: "15", least: 1, most: 2, range: Some((0..=
 const MINUTE: Number = Number { layout: "04", least: 2, most: 2, range: Some((0..=59, "minute")) };
 const SECOND: Number = Number { layout: "05", least: 2, most: 2, range: Some((0..=59, "second")) };
 
-/// Checks a time. The error is Go's text.
-pub(super) fn check(text: &str) -> Result<(), String> {
+/// Checks a time in RFC 3339. The error is Go's text.
+pub fn check(text: &str) -> Result<(), String> {
     let mut reader = TimeReader { text, rest: text.as_bytes() };
     let year = reader.year()?;
     reader.skip(b'-')?;
@@ -36,12 +36,39 @@ pub(super) fn check(text: &str) -> Result<(), String> {
     reader.number(&MINUTE)?;
     reader.skip(b':')?;
     reader.number(&SECOND)?;
-    reader.skip_fraction();
+    reader.rest = skip_fraction(reader.rest);
     reader.zone()?;
     if !reader.rest.is_empty() {
         return Err(reader.wrong(&format!("extra text: {}", quote(reader.rest))));
     }
-    if (1..=days(year, month)).contains(&day) { Ok(()) } else { Err(reader.out_of_range("day")) }
+    let is_valid = days(year, month).is_some_and(|days| (1..=days).contains(&day));
+    if is_valid { Ok(()) } else { Err(reader.out_of_range("day")) }
+}
+
+/// Days of a month; `None` if there is no such month.
+#[must_use]
+pub fn days(year: u32, month: u32) -> Option<u32> {
+    let divides = |by| year.is_multiple_of(by);
+    let is_leap = divides(4) && (!divides(100) || divides(400));
+    match month {
+        4 | 6 | 9 | 11 => Some(30),
+        2 if is_leap => Some(29),
+        2 => Some(28),
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => Some(31),
+        _ => None,
+    }
+}
+
+/// Skips a fraction of a second, which may follow the seconds in every layout. Returns the rest.
+#[must_use]
+pub fn skip_fraction(text: &[u8]) -> &[u8] {
+    match text {
+        [b'.' | b',', digits @ ..] if digits.first().is_some_and(u8::is_ascii_digit) => {
+            let end = digits.iter().position(|byte| !byte.is_ascii_digit());
+            digits.get(end.unwrap_or(digits.len())..).unwrap_or_default()
+        }
+        _ => text,
+    }
 }
 
 struct TimeReader<'t> {
@@ -76,15 +103,6 @@ impl TimeReader<'_> {
         let rest = self.rest.strip_prefix(&[byte]);
         self.rest = rest.ok_or(self.unparsed(char::from(byte).encode_utf8(&mut [0; 4])))?;
         Ok(())
-    }
-
-    fn skip_fraction(&mut self) {
-        if let [b'.' | b',', digits @ ..] = self.rest
-            && digits.first().is_some_and(u8::is_ascii_digit)
-        {
-            let end = digits.iter().position(|byte| !byte.is_ascii_digit());
-            self.rest = digits.get(end.unwrap_or(digits.len())..).unwrap_or_default();
-        }
     }
 
     /// Reads `Z` or an offset. Go accepts offsets of 24 hours and of 60 minutes.
@@ -124,17 +142,6 @@ impl TimeReader<'_> {
 
 fn value(digits: &[u8]) -> Option<u32> {
     str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_digit))?.parse().ok()
-}
-
-fn days(year: u32, month: u32) -> u32 {
-    let divides = |by| year.is_multiple_of(by);
-    let is_leap = divides(4) && (!divides(100) || divides(400));
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if is_leap => 29,
-        2 => 28,
-        _ => 31,
-    }
 }
 
 /// Quotes a text as Go's package `time` does.
