@@ -175,6 +175,18 @@ impl Hint {
     }
 }
 
+/// The signal that ended a command, or a command in its shell.
+fn signal_of(end: Termination) -> Option<i32> {
+    match end {
+        Termination::Signal { number, .. } => Some(number),
+        Termination::Exit(code) => Some(code - i32::from(SIGNAL_BASE)),
+        Termination::Deadline
+        | Termination::Held
+        | Termination::OutputLimit { .. }
+        | Termination::LimitExceeded { .. } => None,
+    }
+}
+
 impl Facts<'_> {
     /// The remedy if the supervisor ended the command for a reason of its own.
     fn by_termination(&self) -> Option<String> {
@@ -237,22 +249,10 @@ impl Facts<'_> {
         format!("{raise}, and raise ARGOCD_GRPC_MAX_SIZE_MB on the sidecar and on the repo-server")
     }
 
-    /// The signal that ended the command, or a command in its shell.
-    fn signal(&self) -> Option<i32> {
-        match self.end {
-            Termination::Signal { number, .. } => Some(number),
-            Termination::Exit(code) => Some(code - i32::from(SIGNAL_BASE)),
-            Termination::Deadline
-            | Termination::Held
-            | Termination::OutputLimit { .. }
-            | Termination::LimitExceeded { .. } => None,
-        }
-    }
-
     /// Signals of the kernel are reliable evidence.
     fn by_signal(&self) -> Option<String> {
         let limits = &self.plugin.limits;
-        let signal = self.signal()?;
+        let signal = signal_of(self.end)?;
         let Bounds { cpu_seconds, file_size, .. } = *self.bounds;
         let used_up = cpu_seconds.filter(|cpu| signal == SIGXCPU || self.used_up(*cpu));
         let cpu = used_up.and_then(|_| self.limit(KernelLimit::Cpu));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cmp_sandbox::{Bounds, KernelLimit, RAISE_FILE_SIZE, Termination};
 
-use super::{Facts, Times, advice::Advice};
+use super::{Facts, Times, advice::Advice, signal_of};
 use crate::{
     metrics::RequestLimit,
     plugin::Limits,
@@ -170,7 +170,7 @@ impl Facts<'_> {
     /// A crash may mean that the memory limit is too low.
     pub(super) fn by_crash(&self) -> Option<String> {
         let memory = self.bounds.memory.filter(|memory| *memory < RUNTIME)?;
-        CRASHES.contains(&self.signal()?).then(|| {
+        CRASHES.contains(&signal_of(self.end)?).then(|| {
             format!(
                 "it crashed, possibly for lack of memory: each of its processes may use \
                  {}: {}",

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use cmp_sandbox::{SCRATCH_PATHS, SCRATCH_ROOM, Termination};
 
-use super::reach::Reach;
-use crate::{exit::SIGNAL_BASE, volume::WorkVolume};
+use super::{reach::Reach, signal_of};
+use crate::volume::WorkVolume;
 
 const SIGBUS: i32 = 7;
 
@@ -26,7 +26,8 @@ pub(in crate::request) async fn no_space(
     volume: &WorkVolume,
 ) -> Option<String> {
     if !text.lines().any(says_so) {
-        return if is_bus_error(end) { no_memory_of_file(reach, volume).await } else { None };
+        let is_bus_error = signal_of(end) == Some(SIGBUS);
+        return if is_bus_error { no_memory_of_file(reach, volume).await } else { None };
     }
     let has_scratches = reach.hides_closed;
     // Words and paths can be on one line or in a traceback.
@@ -50,18 +51,6 @@ async fn no_memory_of_file(reach: &Reach, volume: &WorkVolume) -> Option<String>
         Err(_) => return None,
     };
     Some(format!("a file in its memory may have found no space: {reason}"))
-}
-
-/// True if SIGBUS ended the command, or a command in its shell.
-fn is_bus_error(end: Termination) -> bool {
-    match end {
-        Termination::Signal { number, .. } => number == SIGBUS,
-        Termination::Exit(code) => code == i32::from(SIGNAL_BASE) + SIGBUS,
-        Termination::Deadline
-        | Termination::Held
-        | Termination::OutputLimit { .. }
-        | Termination::LimitExceeded { .. } => false,
-    }
 }
 
 /// True if a line is about files. Watches of files, of which the node has a limit, are not.
