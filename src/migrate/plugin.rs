@@ -12,7 +12,7 @@ use super::{
     config_map::ConfigMaps,
     edit::{Edit, missed_key},
     error::MigrateError,
-    field::{is_within, list, text, trimmed},
+    field::{list, text, trimmed},
     lists::Lists,
     report::Report,
     sidecar::{Sidecar, is_at},
@@ -203,12 +203,9 @@ impl Sources<'_> {
 
 /// The mount with the definition of a sidecar.
 fn mount(sidecar: &Sidecar) -> Option<&Value> {
-    let (directory, file) = (sidecar.config_dir(), sidecar.definition());
-    let above = |mount: &&Value| is_within(directory, text(mount, "mountPath"));
-    let nearest = |mount: &&Value| trimmed(text(mount, "mountPath")).len();
-    let mut mounts = sidecar.mounts().iter();
-    let whole = mounts.clone().find(|mount| is_at(mount, &file));
-    whole.or_else(|| mounts.by_ref().filter(above).max_by_key(nearest))
+    let file = sidecar.definition();
+    let whole = sidecar.mounts().iter().find(|mount| is_at(mount, &file));
+    whole.or_else(|| sidecar.mount_of(sidecar.config_dir()))
 }
 
 /// The kind of a volume's source, as its key has it.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::field::{list, text, trimmed, words};
+use super::field::{is_within, list, text, trimmed, words};
 use crate::{
     config::{PEER_CONFIG, PEER_FILE, PEER_NAME},
     plugin::{DEFAULT_SOCKET_DIR, precedes_script, shell_name},
@@ -67,6 +67,13 @@ impl Sidecar {
 
     pub(super) fn mounts(&self) -> &[Value] {
         list(&self.0, "volumeMounts")
+    }
+
+    /// The mount that has a path: the nearest one above it.
+    pub(super) fn mount_of(&self, path: &str) -> Option<&Value> {
+        let place = |mount: &&Value| trimmed(text(mount, "mountPath")).len();
+        let above = |mount: &&Value| is_within(path, text(mount, "mountPath"));
+        self.mounts().iter().filter(above).max_by_key(place)
     }
 
     pub(super) fn variables(&self) -> &[Value] {

@@ -3,13 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{
-    field::{is_within, text, trimmed},
+    field::text,
     lists::Lists,
     own::{TEMPORARY, WORK_DIRS},
     plugin::{Plugin, kind},
     quantity::{bytes, mebibytes, quantity},
     report::Report,
-    sidecar::Sidecar,
     volume::{VolumeKind, named},
 };
 use crate::budget;
@@ -75,7 +74,7 @@ fn disks<'i>(plugin: &'i Plugin, lists: &'i Lists) -> Vec<Disk<'i>> {
     let work = WORK_DIRS.iter().filter_map(|name| sidecar.variable(name));
     let mut disks = Vec::<Disk<'i>>::new();
     for path in work.chain([TEMPORARY]) {
-        let volume = mount(sidecar, path).and_then(|m| named(&lists.volumes, text(m, "name")));
+        let volume = sidecar.mount_of(path).and_then(|m| named(&lists.volumes, text(m, "name")));
         let Some(volume) = volume else { continue };
         let same = KINDS.into_iter().find_map(|(kind, place, words)| {
             let source = volume.get(kind).filter(|source| source.get("medium").is_none())?;
@@ -89,10 +88,4 @@ fn disks<'i>(plugin: &'i Plugin, lists: &'i Lists) -> Vec<Disk<'i>> {
         }
     }
     disks
-}
-
-/// The mount that has a path.
-fn mount<'s>(sidecar: &'s Sidecar, path: &str) -> Option<&'s Value> {
-    let above = sidecar.mounts().iter().filter(|m| is_within(path, text(m, "mountPath")));
-    above.max_by_key(|mount| trimmed(text(mount, "mountPath")).len())
 }
