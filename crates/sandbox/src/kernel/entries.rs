@@ -1,4 +1,6 @@
-//! Flags to open directories, and the kinds and sizes of their entries.
+//! Flags to open directories, and the names, kinds, sizes and identities of their entries.
+
+use std::ffi::CStr;
 
 use nix::{
     fcntl::OFlag,
@@ -19,4 +21,14 @@ pub(crate) const BLOCK: u64 = 512;
 /// The kind of an entry.
 pub(crate) fn kind(about: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT
+}
+
+/// Device and inode of an entry.
+pub(crate) fn identity(about: &FileStat) -> (u64, u64) {
+    (about.st_dev, about.st_ino)
+}
+
+/// True for `.` and `..`, which every directory lists.
+pub(crate) fn is_dots(name: &CStr) -> bool {
+    matches!(name.to_bytes(), b"." | b"..")
 }

@@ -18,7 +18,7 @@ use nix::{
 };
 use rand::RngExt;
 
-use crate::kernel::entries::LIST;
+use crate::kernel::entries::{LIST, identity, is_dots};
 
 /// Most entries to list before they are removed. It bounds memory for
 /// directories with many files.
@@ -216,10 +216,6 @@ impl Level {
     }
 }
 
-fn identity(about: &FileStat) -> (u64, u64) {
-    (about.st_dev, about.st_ino)
-}
-
 /// Removes an entry. Returns false if it is a directory to enter first. A mount point
 /// is busy instead.
 fn remove(directory: BorrowedFd<'_>, entry: &Entry) -> Result<bool, Errno> {
@@ -243,7 +239,7 @@ fn remove(directory: BorrowedFd<'_>, entry: &Entry) -> Result<bool, Errno> {
 fn list(directory: BorrowedFd<'_>, most: usize) -> Result<Vec<Entry>, Errno> {
     let mut listing = Dir::openat(directory, c".", LIST, Mode::empty())?;
     let real = |entry: &Result<Entry, Errno>| {
-        entry.as_ref().map_or(true, |entry| !matches!(entry.file_name().to_bytes(), b"." | b".."))
+        entry.as_ref().map_or(true, |entry| !is_dots(entry.file_name()))
     };
     listing.iter().filter(real).take(most).collect()
 }

@@ -28,7 +28,7 @@ use nix::{
 
 use super::remove::{self, Pause};
 use crate::{
-    kernel::entries::{BLOCK, LIST, kind},
+    kernel::entries::{BLOCK, LIST, is_dots, kind},
     wire::shared::SharedCaches,
 };
 
@@ -165,8 +165,7 @@ impl CacheWalk<'_, '_> {
             let Ok(entry) = entry else { return Ok(()) };
             self.rest()?;
             let is_file = entry.file_type().is_some_and(|kind| kind != Type::Directory);
-            let is_own_name = matches!(entry.file_name().to_bytes(), b"." | b"..");
-            if !is_own_name && (is_wanted || !is_file) {
+            if !is_dots(entry.file_name()) && (is_wanted || !is_file) {
                 self.look(here.as_fd(), entry.file_name(), depth)?;
             }
         }

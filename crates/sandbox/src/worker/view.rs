@@ -47,7 +47,7 @@ use super::{
 };
 use crate::{
     kernel::{
-        entries::{HANDLE, LIST, kind},
+        entries::{HANDLE, LIST, is_dots, kind},
         full::is_full,
     },
     wire::shared::{self, SharedCaches},
@@ -335,7 +335,7 @@ fn each(
     for entry in listing.iter() {
         let entry = entry?;
         let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
+        if is_dots(name) {
             continue;
         }
         if let Ok(about) = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW) {

@@ -25,7 +25,7 @@ use super::{
     Earlier, Subject,
     totals::{Excess, Totals},
 };
-use crate::kernel::entries::{BLOCK, HANDLE, LIST, kind};
+use crate::kernel::entries::{BLOCK, HANDLE, LIST, identity, is_dots, kind};
 
 /// Most bytes of memory for names of directories still to be visited.
 const MAX_HELD: usize = 16 << 20;
@@ -207,7 +207,7 @@ impl<'t> TreeWalk<'t> {
         for entry in listing.iter() {
             let entry = entry.map_err(unreadable)?;
             let name = entry.file_name();
-            if matches!(name.to_bytes(), b"." | b"..") {
+            if is_dots(name) {
                 continue;
             }
             let about = match fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
@@ -305,10 +305,6 @@ fn open_top(path: &Path) -> Result<Option<OwnedFd>, Stop> {
 fn stamp(time: SystemTime) -> Stamp {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     (since.as_secs().cast_signed(), since.subsec_nanos().into())
-}
-
-fn identity(about: &FileStat) -> (u64, u64) {
-    (about.st_dev, about.st_ino)
 }
 
 fn unreadable(_unseen: Errno) -> Stop {
