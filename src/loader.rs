@@ -19,6 +19,8 @@ mod snapshot;
 mod source;
 mod stamp;
 mod subject;
+#[cfg(test)]
+mod tests;
 mod usable;
 mod watch;
 
@@ -61,7 +63,7 @@ use crate::{
     event::{self, Event, TOLD},
     hidden::Watched,
     metrics::{Metrics, Reload},
-    plugin::{Catalog, Code, Problem, Severity},
+    plugin::{Catalog, Code, Place, Problem, Severity},
     state::{Kept, State},
 };
 
@@ -150,9 +152,17 @@ impl Loader {
     /// Begins with the last good definitions of an earlier process, and keeps them for a later one.
     pub(crate) fn remembering(mut self, directory: &Path) -> Self {
         self.last_good = LastGood::open(directory);
-        if let Some(snapshot) = self.last_good.as_ref().and_then(LastGood::snapshot) {
-            let read = digests(&snapshot.files);
-            self.take(snapshot, &read);
+        let kept = self.last_good.iter().flat_map(LastGood::definitions);
+        let catalog = self.ledger.resume(kept);
+        if !catalog.is_empty() {
+            let catalog = self.endow(catalog);
+            self.publish(&catalog.clone(), |loader, state| {
+                let digest =
+                    |file: &str, place: &Place| loader.last_good.as_ref()?.digest(file, place);
+                settle(state, catalog, &loader.ledger, digest);
+                // Nothing is read yet.
+                State { result: Reload::Rejected, ..std::mem::take(state) }
+            });
         }
         self
     }
@@ -205,13 +215,12 @@ impl Loader {
         }
         self.ledger = ledger;
         if let Some(last_good) = &mut self.last_good {
-            last_good.keep(texts, &problems);
+            last_good.keep(texts, &self.ledger);
         }
         if problems.is_empty() && !self.state.borrow().problems.is_empty() {
             info!("all definitions are valid again");
         }
-        let is_complete = || self.reader.places.is_complete();
-        let catalog = self.only_plugin.endow(catalog, self.ledger.defined(), is_complete);
+        let catalog = self.endow(catalog);
         let is_changed = self.state.borrow().desired != catalog;
         if is_changed {
             info!(plugins = catalog.len(), "definitions changed");
@@ -224,15 +233,24 @@ impl Loader {
             (true, false) => Reload::Unchanged,
         };
         self.publish(&catalog.clone(), |loader, state| {
-            settle(state, catalog, &loader.ledger, read);
+            settle(state, catalog, &loader.ledger, |file, _| read.get(file).copied().flatten());
             State { result, problems, kept: None, ..std::mem::take(state) }
         });
         true
     }
 
+    /// Gives the only plugin the Secrets of the container.
+    fn endow(&mut self, catalog: Catalog) -> Catalog {
+        let is_complete = || self.reader.places.is_complete();
+        self.only_plugin.endow(catalog, self.ledger.defined(), is_complete)
+    }
+
     /// Publishes that reading succeeded without a change.
     fn unchanged(&mut self) {
         self.log_return();
+        if let Some(last_good) = &mut self.last_good {
+            last_good.retry();
+        }
         let desired = self.state.borrow().desired.clone();
         self.publish(&desired, |_, state| {
             let is_good = state.problems.is_empty();
@@ -314,87 +332,5 @@ fn log_kept(state: &State, Kept { reason, seconds_left }: &Kept) {
         warn!(reason, "serving no plugin until the definitions can be read");
     } else if !is_known {
         warn!(reason, seconds_left, "keeping the last definitions");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{fs, os::unix::fs::symlink};
-
-    use cmp_sandbox::Readable;
-
-    use super::*;
-    use crate::request::Reach;
-
-    const GOOD: &str =
-        "kind: ConfigManagementPlugin\nmetadata: {name: a}\nspec: {generate: {command: [x]}}";
-
-    const BAD: &str = "kind: ConfigManagementPlugin\nmetadata: {name: a}";
-
-    /// Reads a directory and returns true if a plugin has the Secrets of the container.
-    fn reader(directory: &Path) -> impl FnMut() -> bool {
-        let readable = Some(Readable::fixed(&[], &["/secret"]));
-        let reach = Arc::new(Reach { readable, filters_ports: true, ..Reach::default() });
-        let watched = Watched::new(reach, Vec::new(), &[]);
-        let places = Places { directory: Some(directory.to_owned()), single: None };
-        let grace = Duration::from_mins(1);
-        let (loader, state) = Loader::new(places, Tier::Uid, grace, Metrics::new());
-        let mut loader = loader.examining(Bytes::new(), watched).unwrap();
-        move || {
-            loader.load().unwrap();
-            state.borrow().desired.iter().any(|plugin| !plugin.sandbox.secrets.is_empty())
-        }
-    }
-
-    /// Changes a volume as the kubelet does.
-    fn update(volume: &Path, generation: &str, files: &[(&str, &str)]) {
-        fs::create_dir(volume.join(generation)).unwrap();
-        for (name, text) in files {
-            fs::write(volume.join(generation).join(name), text).unwrap();
-        }
-        symlink(generation, volume.join("..new")).unwrap();
-        fs::rename(volume.join("..new"), volume.join("..data")).unwrap();
-    }
-
-    #[test]
-    fn after_two_definitions_that_were_never_used_no_plugin_is_the_only_one() {
-        let volume = tempfile::tempdir().unwrap();
-        let mut has_secrets = reader(volume.path());
-        update(volume.path(), "..1", &[("a.yaml", GOOD)]);
-        assert!(has_secrets());
-        update(volume.path(), "..2", &[("b.yaml", BAD), ("c.yaml", BAD)]);
-        assert!(has_secrets(), "the last definition is kept");
-        update(volume.path(), "..3", &[("a.yaml", GOOD)]);
-        assert!(!has_secrets());
-    }
-
-    #[test]
-    fn time_in_which_the_directory_cannot_be_read_is_no_part_of_the_grace_period() {
-        let root = tempfile::tempdir().unwrap();
-        let (directory, elsewhere) = (root.path().join("plugins.d"), root.path().join("elsewhere"));
-        fs::create_dir(&directory).unwrap();
-        fs::write(directory.join("a.yaml"), GOOD).unwrap();
-        let places = Places { directory: Some(directory.clone()), single: None };
-        let grace = Duration::from_mins(1);
-        let (mut loader, state) = Loader::new(places, Tier::Uid, grace, Metrics::new());
-        let mut left = || {
-            loader.load().ok()?;
-            state.borrow().kept.as_ref().and_then(|kept| kept.seconds_left)
-        };
-        assert_eq!(left(), None);
-        fs::remove_file(directory.join("a.yaml")).unwrap();
-        assert_eq!(left(), Some(60));
-        assert!(left().is_some_and(|seconds| seconds < 60));
-        fs::rename(&directory, &elsewhere).unwrap();
-        assert_eq!(left(), None);
-        fs::rename(&elsewhere, &directory).unwrap();
-        assert_eq!(left(), Some(60));
-    }
-
-    #[test]
-    fn the_only_plugin_waits_while_its_directory_may_still_be_filled() {
-        let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join("a.yaml"), GOOD).unwrap();
-        assert!(!reader(directory.path())());
     }
 }

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{ledger::Ledger, snapshot::Source};
 use crate::{
-    plugin::{Catalog, PluginName},
+    plugin::{Catalog, Place, PluginName},
     state::{Digest, Origin, State},
 };
 
@@ -15,14 +15,24 @@ pub(super) type Digests = BTreeMap<String, Option<Digest>>;
 
 /// The digests of files.
 pub(super) fn digests(sources: &[Source]) -> Digests {
-    let digest = |text: &Vec<u8>| Digest(Sha256::digest(text).into());
-    let of = |source: &Source| source.text.as_ref().ok().map(digest);
+    let of = |source: &Source| source.text.as_ref().ok().map(|text| digest_of(text));
     sources.iter().map(|source| (source.name.clone(), of(source))).collect()
 }
 
-/// Sets the desired definitions and their sources. An unchanged definition keeps its load
-/// time, and one whose text is not valid now keeps the digest of its last good text.
-pub(super) fn settle(state: &mut State, desired: Catalog, ledger: &Ledger, read: &Digests) {
+/// The digest of a text.
+pub(super) fn digest_of(text: &[u8]) -> Digest {
+    Digest(Sha256::digest(text).into())
+}
+
+/// Sets the desired definitions and their sources; `now` gives the digest of the text that is
+/// in a file. An unchanged definition keeps its load time, and one whose text is not valid now
+/// keeps the digest of its last good text.
+pub(super) fn settle(
+    state: &mut State,
+    desired: Catalog,
+    ledger: &Ledger,
+    now: impl Fn(&str, &Place) -> Option<Digest>,
+) {
     if state.desired != desired {
         state.generation += 1;
     }
@@ -33,8 +43,8 @@ pub(super) fn settle(state: &mut State, desired: Catalog, ledger: &Ledger, read:
         let (known, is_stale) = (before.remove(name), ledger.is_stale(name));
         let is_here = |known: &&Origin| known.file == file && known.place == *place;
         let last_good = known.as_ref().filter(is_here).map(|known| known.digest);
-        let now = read.get(file).copied().flatten();
-        let digest = last_good.filter(|_| is_stale).or(now).unwrap_or_default();
+        let digest = last_good.filter(|_| is_stale).or_else(|| now(file, place));
+        let digest = digest.unwrap_or_default();
         let is_same = state.desired.get(name) == Some(definition);
         let (generation, loaded_at) = known
             .filter(|_| is_same)
@@ -86,7 +96,7 @@ mod tests {
                 || Source { name: "x.yaml".into(), text: Ok(text.into()), extent: Extent::All };
             let read = digests(&[source()]);
             let (desired, _) = ledger.update(vec![source()]);
-            settle(&mut state, desired, &ledger, &read);
+            settle(&mut state, desired, &ledger, |file, _| read[file]);
             (state.digest, state.origins.values().next().unwrap().digest)
         })
     }

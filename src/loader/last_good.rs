@@ -1,10 +1,9 @@
-//! The last good text of each file of definitions, kept for the next process.
+//! The definitions in use, with the texts from which they were read, kept for the next process.
 //!
 //! The container may be restarted while a definition is broken. Without this, its plugin
 //! would be gone, and Argo CD would apply the raw files of the applications it claims.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     fs::{self, OpenOptions},
     io::{self, Read as _, Write as _},
     os::unix::fs::OpenOptionsExt,
@@ -12,15 +11,18 @@ use std::{
 };
 
 use rustix::process::geteuid;
+use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use super::{
-    snapshot::{Extent, Snapshot, Source},
+    history::digest_of,
+    ledger::{Ledger, Resumed, Standing},
     source::MAX_ALL,
 };
 use crate::{
-    own_directory::{self, FILE_MODE},
-    plugin::Problem,
+    own_directory::{self, FILE_MODE, NotOwn},
+    plugin::{Place, read_all},
+    state::Digest,
 };
 
 /// Name of the directory, in the work directory.
@@ -29,14 +31,34 @@ pub(crate) const LAST_GOOD: &str = "_cmp_definitions";
 /// Name of the file in it.
 const FILE: &str = "last_good.json";
 
-/// Largest file that is read, in bytes. JSON makes texts longer.
-const MAX: u64 = 2 * MAX_ALL;
+/// Largest file that is read, in bytes. JSON makes texts longer, and a file of which some
+/// definitions are broken has two texts.
+const MAX: u64 = 4 * MAX_ALL;
 
-/// The texts, by the names of their files.
+/// The definitions in use.
 #[derive(Debug)]
 pub(super) struct LastGood {
     path: PathBuf,
-    texts: BTreeMap<String, String>,
+    texts: Vec<Text>,
+    /// True if the file has these texts.
+    is_saved: bool,
+    /// The error that was logged last, until the texts are saved.
+    told: Option<String>,
+}
+
+/// A text that a file has or had, and the definitions in use that were read from it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+struct Text {
+    file: String,
+    content: String,
+    definitions: Vec<Definition>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+struct Definition {
+    place: Place,
+    /// True if it owns the name of its plugin.
+    owner: bool,
 }
 
 impl LastGood {
@@ -50,7 +72,7 @@ impl LastGood {
                 if !texts.is_empty() {
                     info!("beginning with the last good definitions before the restart");
                 }
-                Some(Self { path, texts })
+                Some(Self { path, texts, is_saved: true, told: None })
             }
             Err(error) => {
                 let directory = directory.display();
@@ -60,99 +82,114 @@ impl LastGood {
         }
     }
 
-    /// The texts as files of a directory; `None` if there are none.
-    pub(super) fn snapshot(&self) -> Option<Snapshot> {
-        let source = |(name, text): (&String, &String)| Source {
-            name: name.clone(),
-            text: Ok(text.clone().into_bytes()),
-            extent: Extent::All,
-        };
-        let files: Vec<_> = self.texts.iter().map(source).collect();
-        (!files.is_empty()).then(|| Snapshot { files, ignored: Vec::new() })
+    /// The definitions that were in use.
+    pub(super) fn definitions(&self) -> impl Iterator<Item = Resumed> {
+        self.texts.iter().flat_map(|Text { file, content, definitions }| {
+            read_all(content.as_bytes()).into_iter().filter_map(|reading| {
+                let kept = definitions.iter().find(|kept| kept.place == reading.place)?;
+                Some(Resumed { file: file.clone(), reading, is_owner: kept.owner })
+            })
+        })
     }
 
-    /// Takes over the texts of files without an error. One with an error keeps its earlier text.
-    pub(super) fn keep(&mut self, read: Vec<(String, Option<String>)>, problems: &[Problem]) {
-        let bad: BTreeSet<&str> = problems.iter().map(|problem| problem.file.as_str()).collect();
-        let last = |(name, text): (String, Option<String>)| {
-            let good = text.filter(|_| !bad.contains(name.as_str()));
-            let text = good.or_else(|| self.texts.get(&name).cloned())?;
-            Some((name, text))
+    /// Digest of the text from which the definition at this place was read.
+    pub(super) fn digest(&self, file: &str, place: &Place) -> Option<Digest> {
+        let has_it = |text: &&Text| text.file == file && text.has(place);
+        self.texts.iter().find(has_it).map(|text| digest_of(text.content.as_bytes()))
+    }
+
+    /// Takes over the definitions in use; `read` are the names and texts of all files. A
+    /// definition that is not in the current text keeps the text in which it was.
+    pub(super) fn keep(&mut self, read: Vec<(String, String)>, ledger: &Ledger) {
+        let kept = |text: &Text| {
+            text.with(ledger, |standing| standing.is_stale && text.has(standing.place))
         };
-        let texts = read.into_iter().filter_map(last).collect();
-        if self.texts == texts {
+        let new = |(file, content)| {
+            let text = Text { file, content, definitions: Vec::new() };
+            text.with(ledger, |standing| !standing.is_stale)
+        };
+        let old = self.texts.iter().filter_map(kept);
+        let texts: Vec<_> = old.chain(read.into_iter().filter_map(new)).collect();
+        if self.texts != texts {
+            self.texts = texts;
+            self.is_saved = false;
+        }
+        self.retry();
+    }
+
+    /// Saves the texts if that has failed before: the volume may have been full.
+    pub(super) fn retry(&mut self) {
+        if self.is_saved {
             return;
         }
-        self.texts = texts;
-        if let Err(error) = self.write() {
-            let path = self.path.display();
-            warn!(%path, %error, "cannot keep the last good definitions: a restart would lose them");
+        match self.save() {
+            Ok(()) => {
+                self.is_saved = true;
+                if self.told.take().is_some() {
+                    info!("the last good definitions are kept again");
+                }
+            }
+            Err(error) => {
+                let (path, error) = (self.path.display(), error.to_string());
+                if self.told.as_ref() != Some(&error) {
+                    warn!(%path, error, "cannot keep the last good definitions: a restart would lose them");
+                    self.told = Some(error);
+                }
+            }
         }
     }
 
-    fn write(&self) -> io::Result<()> {
+    fn save(&self) -> Result<(), NotOwn> {
+        if let Some(directory) = self.path.parent() {
+            // Somebody may have removed it.
+            own_directory::create(directory, geteuid().as_raw())?;
+        }
         let part = self.path.with_extension("part");
         // A process that was killed may have left it.
         let _ = fs::remove_file(&part);
         let mut file =
             OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&part)?;
-        let written = file.write_all(&serde_json::to_vec(&self.texts)?);
+        let written = file.write_all(&serde_json::to_vec(&self.texts).map_err(io::Error::from)?);
+        // Without it, the file may be empty after the node has failed.
+        let written = written.and_then(|()| file.sync_all());
         let written = written.and_then(|()| fs::rename(&part, &self.path));
-        written.inspect_err(|_| drop(fs::remove_file(&part)))
+        Ok(written.inspect_err(|_| drop(fs::remove_file(&part)))?)
+    }
+}
+
+impl Text {
+    fn has(&self, place: &Place) -> bool {
+        self.definitions.iter().any(|definition| definition.place == *place)
+    }
+
+    /// This text with the definitions of its file that are chosen; `None` if there are none.
+    fn with(&self, ledger: &Ledger, is_chosen: impl Fn(&Standing<'_>) -> bool) -> Option<Self> {
+        let definition = |standing: Standing<'_>| Definition {
+            place: standing.place.clone(),
+            owner: standing.is_owner,
+        };
+        let chosen = ledger.in_file(&self.file).filter(is_chosen);
+        let definitions: Vec<_> = chosen.map(definition).collect();
+        let (file, content) = (self.file.clone(), self.content.clone());
+        (!definitions.is_empty()).then_some(Self { file, content, definitions })
     }
 }
 
 /// The texts in a file; none if it does not exist.
-fn read(path: &Path) -> io::Result<BTreeMap<String, String>> {
+fn read(path: &Path) -> io::Result<Vec<Text>> {
     let file = match fs::File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         file => file?,
     };
     let mut text = Vec::new();
     file.take(MAX).read_to_end(&mut text)?;
-    // Another version may have written it.
-    Ok(serde_json::from_slice(&text).unwrap_or_default())
+    Ok(serde_json::from_slice(&text).unwrap_or_else(|error| {
+        let path = path.display();
+        warn!(%path, %error, "cannot use the last good definitions before the restart: the file is \
+            damaged, or of another version");
+        Vec::new()
+    }))
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-    use crate::plugin::{Code, Diagnostic};
-
-    fn files(all: &[(&str, &str)]) -> Vec<(String, Option<String>)> {
-        all.iter().map(|(name, text)| ((*name).to_owned(), Some((*text).to_owned()))).collect()
-    }
-
-    fn kept(work: &Path) -> Vec<(String, String)> {
-        LastGood::open(work).unwrap().texts.into_iter().collect()
-    }
-
-    fn bad(file: &str) -> Problem {
-        Problem::of_file(file, Diagnostic::new(Code::Syntax, "broken"))
-    }
-
-    #[test]
-    fn a_file_with_an_error_keeps_its_last_good_text_until_it_is_gone() {
-        let work = tempfile::tempdir().unwrap();
-        fs::write(work.path().join(FILE), "{").unwrap();
-        let mut last = LastGood::open(work.path()).unwrap();
-        last.keep(files(&[("a", "1"), ("b", "1")]), &[]);
-        last.keep(files(&[("a", "2"), ("b", "2"), ("c", "2")]), &[bad("b"), bad("c")]);
-        let pair = |name: &str, text: &str| (name.to_owned(), text.to_owned());
-        assert_eq!(kept(work.path()), [pair("a", "2"), pair("b", "1")]);
-        last.keep(files(&[("a", "2")]), &[]);
-        assert_eq!(kept(work.path()), [pair("a", "2")]);
-    }
-
-    #[test]
-    fn only_a_directory_of_its_own_is_used() {
-        let work = tempfile::tempdir().unwrap();
-        let (own, link) = (work.path().join("own"), work.path().join("link"));
-        own_directory::create(&own, geteuid().as_raw()).unwrap();
-        symlink(&own, &link).unwrap();
-        assert!(LastGood::open(&own).is_some());
-        assert!(LastGood::open(&link).is_none());
-    }
-}
+mod tests;

@@ -46,6 +46,30 @@ struct Entry {
     stale: bool,
 }
 
+/// A definition that an earlier process had in use.
+pub(super) struct Resumed {
+    pub(super) file: String,
+    pub(super) reading: Reading,
+    /// True if the plugin's name belongs to this one, should there be others.
+    pub(super) is_owner: bool,
+}
+
+/// The standing of a good definition.
+pub(super) struct Standing<'l> {
+    pub(super) place: &'l Place,
+    /// True if it is not in the current text.
+    pub(super) is_stale: bool,
+    pub(super) is_owner: bool,
+}
+
+impl Entry {
+    /// The definition in the current text, if it is valid.
+    fn of(reading: &Reading) -> Option<Self> {
+        let definition = Arc::new(reading.definition.clone()?);
+        Some(Self { definition, name_region: reading.name_region, stale: false })
+    }
+}
+
 impl Ledger {
     /// An empty ledger. Plugins that require more than `isolation` are refused.
     pub(crate) fn new(isolation: Tier) -> Self {
@@ -64,6 +88,31 @@ impl Ledger {
         Self { sockets: Some(directory.to_owned()), ..self }
     }
 
+    /// Begins with the definitions of an earlier process. Returns those to serve.
+    pub(super) fn resume(&mut self, definitions: impl Iterator<Item = Resumed>) -> Catalog {
+        for Resumed { file, reading, is_owner } in definitions {
+            let reading = self.check(reading);
+            let Some(entry) = Entry::of(&reading) else { continue };
+            let location = (file, reading.place);
+            if is_owner {
+                self.owners.insert(entry.definition.name.clone(), location.clone());
+            }
+            self.good.insert(location, entry);
+        }
+        self.defined = self.good.len();
+        self.settle(&mut Vec::new())
+    }
+
+    /// The good definitions of a file.
+    pub(super) fn in_file(&self, file: &str) -> impl Iterator<Item = Standing<'_>> {
+        let first = (file.to_owned(), Place::default());
+        let here = self.good.range(first..).take_while(move |((name, _), _)| name == file);
+        here.map(|(location @ (_, place), Entry { definition, stale, .. })| {
+            let is_owner = self.owners.get(&definition.name) == Some(location);
+            Standing { place, is_stale: *stale, is_owner }
+        })
+    }
+
     /// Updates the ledger with the files of a snapshot.
     pub(super) fn update(&mut self, files: Vec<Source>) -> (Catalog, Vec<Problem>) {
         self.take(files.into_iter().map(readings))
@@ -76,7 +125,7 @@ impl Ledger {
         &mut self,
         files: impl Iterator<Item = (String, Vec<Reading>)>,
     ) -> (Catalog, Vec<Problem>) {
-        let check = |reading| self.check_socket(self.check_isolation(reading));
+        let check = |reading| self.check(reading);
         let files: Vec<(_, Vec<_>)> = files
             .map(|(file, readings)| (file, readings.into_iter().map(check).collect()))
             .collect();
@@ -132,6 +181,11 @@ impl Ledger {
     /// Warnings and notes of the last update.
     pub(crate) fn warnings(&self) -> &[Problem] {
         &self.warnings
+    }
+
+    /// Removes a definition that cannot be served here.
+    fn check(&self, reading: Reading) -> Reading {
+        self.check_socket(self.check_isolation(reading))
     }
 
     /// Removes a definition that requires more isolation than the sidecar has.
@@ -202,9 +256,7 @@ impl Ledger {
 fn valid(files: &[(String, Vec<Reading>)]) -> BTreeMap<Location, Entry> {
     let all = files.iter().flat_map(|(file, readings)| readings.iter().map(move |one| (file, one)));
     let entry = |(file, reading): (&String, &Reading)| {
-        let definition = Arc::new(reading.definition.clone()?);
-        let entry = Entry { definition, name_region: reading.name_region, stale: false };
-        Some(((file.clone(), reading.place.clone()), entry))
+        Some(((file.clone(), reading.place.clone()), Entry::of(reading)?))
     };
     all.filter_map(entry).collect()
 }

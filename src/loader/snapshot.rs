@@ -72,10 +72,13 @@ impl NoSnapshot {
 }
 
 impl Snapshot {
-    /// The text of each file, if it has one.
-    pub(super) fn texts(&self) -> Vec<(String, Option<String>)> {
-        let text = |source: &Source| String::from_utf8(source.text.as_ref().ok()?.clone()).ok();
-        self.files.iter().map(|source| (source.name.clone(), text(source))).collect()
+    /// The files that are text, each with its name.
+    pub(super) fn texts(&self) -> Vec<(String, String)> {
+        let text = |source: &Source| {
+            let text = cmp_yaml::utf8(source.text.as_ref().ok()?);
+            Some((source.name.clone(), String::from_utf8(text.into_owned()).ok()?))
+        };
+        self.files.iter().filter_map(text).collect()
     }
 
     /// Reads a directory between two equal stamps, so that all files are from
