@@ -24,6 +24,7 @@ mod mounts;
 mod output;
 mod own;
 mod plugin;
+mod port;
 mod quantity;
 mod reach;
 mod reference;
@@ -123,6 +124,7 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     for plugin in &plugins {
         remark::remark(plugin, shape.profile, &mut report);
         logs::remark(plugin, &mut report);
+        port::remark(plugin, &config_maps, &mut report);
     }
 
     let blueprint = Blueprint {

@@ -3,6 +3,7 @@
 //! Input is parsed once into types that cannot hold invalid values. This module
 //! does not access files, sockets or processes.
 
+mod address;
 mod announcement;
 mod catalog;
 mod code;
@@ -22,6 +23,7 @@ mod readings;
 mod suggestion;
 mod variable;
 
+pub(crate) use address::{Address, addresses, open_ports};
 pub use announcement::Announcement;
 pub use catalog::Catalog;
 #[cfg(test)]

@@ -121,6 +121,8 @@ pub enum Code {
     Stars,
     /// An amount of processors as an amount of their time.
     Processors,
+    /// A port that is closed by default.
+    Port,
     /// A `plugin.yaml` in a directory with other definitions.
     OtherFiles,
     /// A file that cannot be read.
@@ -137,7 +139,7 @@ pub enum Code {
 
 impl Code {
     /// All codes with their numbers, severities and titles.
-    pub const ALL: [(Self, u16, Severity, &'static str); 51] = [
+    pub const ALL: [(Self, u16, Severity, &'static str); 52] = [
         (Self::Syntax, 101, Severity::Error, "invalid YAML"),
         (Self::Encoding, 102, Severity::Error, "invalid text encoding"),
         (Self::Empty, 103, Severity::Error, "an empty file"),
@@ -194,6 +196,7 @@ impl Code {
         (Self::LongWord, 319, Severity::Warning, "an argument that is too long"),
         (Self::Stars, 320, Severity::Warning, "a ** that is only *"),
         (Self::Processors, 321, Severity::Warning, "a processor time that looks like processors"),
+        (Self::Port, 322, Severity::Note, "a port that is closed by default"),
         (Self::Unreadable, 404, Severity::Error, "a file that cannot be read"),
         (Self::Ignored, 405, Severity::Note, "an ignored entry"),
         (Self::Program, 407, Severity::Warning, "a program that cannot run here"),

@@ -4,6 +4,7 @@ mod announcements;
 mod long;
 mod ordinary;
 mod outside;
+mod port;
 mod processor;
 mod repeated;
 mod scratch;
@@ -77,6 +78,7 @@ pub(super) fn lint(
         found.extend(secret(&words, locator));
         found.extend(long::lint(&words, locator));
         found.extend(scratch::lint(definition, &words, locator));
+        found.extend(port::lint(definition, &words, locator));
     }
     found.extend(ordinary::lint(definition, locator));
     found.extend(stars::lint(definition, locator));

@@ -9,6 +9,7 @@ mod homes;
 mod images;
 mod left_over;
 mod mount_paths;
+mod ports;
 mod resources;
 pub(crate) mod result;
 mod start;
