@@ -54,8 +54,8 @@ pub fn skeleton(user: u32) -> Skeleton {
     let accounts = Account::read(PASSWD);
     // Kubernetes sets HOME to that of root if the container runs as root; an image
     // for argocd-cmp-server has its files in the HOME of the other user.
-    let homes = absolute("HOME").into_iter().chain(home_of(user, &accounts));
-    let mut homes: Vec<PathBuf> = homes.filter(|home| home != Path::new("/")).collect();
+    let homes = absolute("HOME").into_iter().chain([home_of(user, &accounts)]);
+    let mut homes: Vec<PathBuf> = homes.collect();
     homes.dedup();
     let variables = Variables {
         config: absolute("XDG_CONFIG_HOME"),
@@ -69,10 +69,13 @@ pub fn skeleton(user: u32) -> Skeleton {
     Skeleton { homes, parts }
 }
 
-fn home_of(user: u32, accounts: &str) -> Option<PathBuf> {
+/// The HOME of a container that runs as this user. Without an account, runtimes of
+/// containers take the root directory.
+fn home_of(user: u32, accounts: &str) -> PathBuf {
     let user = user.to_string();
-    let account = accounts.lines().find(|line| line.split(':').nth(2) == Some(&user))?;
-    account.split(':').nth(5).map(PathBuf::from).filter(|home| home.is_absolute())
+    let account = accounts.lines().find(|line| line.split(':').nth(2) == Some(&user));
+    let home = account.and_then(|account| account.split(':').nth(5)).map(PathBuf::from);
+    home.filter(|home| home.is_absolute()).unwrap_or_else(|| "/".into())
 }
 
 /// The first part for a place counts, so variables come before the defaults.
@@ -115,9 +118,12 @@ mod tests {
 
     #[test]
     fn the_home_of_an_account_is_its_sixth_field() {
-        assert_eq!(home_of(999, ACCOUNTS), Some("/home/argocd".into()));
-        assert_eq!(home_of(1000, ACCOUNTS), None);
-        assert_eq!(home_of(7, "odd:x:7:7::relative:/bin/sh\nshort:x:8"), None);
+        assert_eq!(home_of(999, ACCOUNTS), Path::new("/home/argocd"));
+        assert_eq!(home_of(1000, ACCOUNTS), Path::new("/"));
+        for user in [7, 8] {
+            let odd = "odd:x:7:7::relative:/bin/sh\nshort:x:8";
+            assert_eq!(home_of(user, odd), Path::new("/"));
+        }
     }
 
     /// Sources for a place in HOME, in order.

@@ -105,6 +105,26 @@ fn keys_of_the_images_home_are_hidden_until_they_are_named() {
 }
 
 #[test]
+fn hidden_files_of_the_root_directory_are_in_home_too() {
+    let name = format!(".cmp-root-{}", std::process::id());
+    let Some(home) = ImageHome::new("/", "visible", &[("key", "secret")]) else { return };
+    let hidden = ImageHome(format!("/{name}").into());
+    fs::create_dir(&hidden.0).unwrap();
+    fs::write(hidden.at("key"), "secret").unwrap();
+    let visible = home.0.file_name().unwrap().display();
+    let show = format!(
+        "show() {{ echo \"$1: '$(cat \"$2\" 2>/dev/null || true)'\"; }}\necho 'kind: A'\n\
+         show hidden \"$HOME/{name}/key\"\nshow visible \"$HOME/{visible}/key\"\n"
+    );
+    for tier in isolating_tiers() {
+        let bench = Bench::new("", &show).with("HOME", "/");
+        let read = format!("  sandbox: {{read: [{}, {}]}}", hidden.text(), home.text());
+        bench.add("tried", &read, &show);
+        assert_eq!(shown(&bench, tier, &["hidden", "visible"]), ["secret", ""], "{tier}");
+    }
+}
+
+#[test]
 fn variables_of_the_image_name_other_places() {
     let files = [
         ("data/plugins/diff/plugin.yaml", "name: diff"),

@@ -109,10 +109,18 @@ impl HomeContents {
 
     /// A link to a path in a HOME of the image.
     fn link(&self, path: &Path) -> Option<HomePart> {
-        let target = self.homes.iter().find_map(|home| path.strip_prefix(home).ok())?.to_owned();
-        let is_below = target.components().next().is_some();
-        is_below.then(|| HomePart { source: path.to_owned(), target, depth: 0, opens: false })
+        let target = self.homes.iter().find_map(|home| below(path, home))?.to_owned();
+        Some(HomePart { source: path.to_owned(), target, depth: 0, opens: false })
     }
+}
+
+/// The path below a HOME. Of the root directory, which is the HOME of users without an account,
+/// only hidden names are meant for it.
+fn below<'p>(path: &'p Path, home: &Path) -> Option<&'p Path> {
+    let rest = path.strip_prefix(home).ok()?;
+    let first = rest.components().next()?.as_os_str();
+    let is_root = home.parent().is_none();
+    (!is_root || first.as_encoded_bytes().starts_with(b".")).then_some(rest)
 }
 
 /// The entries and bytes that may still be created.
@@ -289,6 +297,20 @@ mod tests {
         assert_eq!(link(".config/named"), Some(asked.join("named")));
         assert_eq!(link(".mounted"), Some(mounted));
         assert_eq!(link(".config/helm/a"), None, "a copy");
+    }
+
+    #[test]
+    fn only_hidden_names_of_the_root_directory_are_in_home() {
+        for (path, home, expected) in [
+            ("/.config/sops/age/keys.txt", "/", Some(".config/sops/age/keys.txt")),
+            ("/keys/.age", "/", None),
+            ("/root/.age", "/", None),
+            ("/root/age", "/root", Some("age")),
+            ("/", "/", None),
+            ("/root", "/root", None),
+        ] {
+            assert_eq!(below(Path::new(path), Path::new(home)), expected.map(Path::new), "{path}");
+        }
     }
 
     #[test]
