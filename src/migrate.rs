@@ -34,6 +34,7 @@ mod report;
 mod resources;
 mod shared;
 mod sidecar;
+mod sockets;
 mod tools;
 mod variable;
 mod volume;
@@ -124,6 +125,7 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     for plugin in &plugins {
         remark::remark(plugin, shape.profile, &mut report);
         logs::remark(plugin, &mut report);
+        sockets::remark(plugin, &mut report);
         port::remark(plugin, &config_maps, &mut report);
     }
 

@@ -123,6 +123,8 @@ pub enum Code {
     Processors,
     /// A port that is closed by default.
     Port,
+    /// A path in the directory of the sockets.
+    Sockets,
     /// A `plugin.yaml` in a directory with other definitions.
     OtherFiles,
     /// A file that cannot be read.
@@ -139,7 +141,7 @@ pub enum Code {
 
 impl Code {
     /// All codes with their numbers, severities and titles.
-    pub const ALL: [(Self, u16, Severity, &'static str); 52] = [
+    pub const ALL: [(Self, u16, Severity, &'static str); 53] = [
         (Self::Syntax, 101, Severity::Error, "invalid YAML"),
         (Self::Encoding, 102, Severity::Error, "invalid text encoding"),
         (Self::Empty, 103, Severity::Error, "an empty file"),
@@ -197,6 +199,7 @@ impl Code {
         (Self::Stars, 320, Severity::Warning, "a ** that is only *"),
         (Self::Processors, 321, Severity::Warning, "a processor time that looks like processors"),
         (Self::Port, 322, Severity::Note, "a port that is closed by default"),
+        (Self::Sockets, 323, Severity::Warning, "a path in the directory of the sockets"),
         (Self::Unreadable, 404, Severity::Error, "a file that cannot be read"),
         (Self::Ignored, 405, Severity::Note, "an ignored entry"),
         (Self::Program, 407, Severity::Warning, "a program that cannot run here"),

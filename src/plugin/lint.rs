@@ -9,6 +9,7 @@ mod processor;
 mod repeated;
 mod scratch;
 mod script;
+mod sockets;
 mod stars;
 mod words;
 
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 pub(crate) use self::{
     outside::without_shell,
+    scratch::paths,
     words::{precedes_script, shell_name},
 };
 use self::{
@@ -79,6 +81,7 @@ pub(super) fn lint(
         found.extend(long::lint(&words, locator));
         found.extend(scratch::lint(definition, &words, locator));
         found.extend(port::lint(definition, &words, locator));
+        found.extend(sockets::lint(&words, locator));
     }
     found.extend(ordinary::lint(definition, locator));
     found.extend(stars::lint(definition, locator));

@@ -100,5 +100,6 @@ pub(crate) fn reach(config: &Serve, tier: Tier, landlock: i32) -> Reach {
     let search = config::search().to_vec();
     let filters_ports = covers_ports(landlock);
     let refuses_moves = refuses_moves(landlock);
-    Reach { readable, filters_ports, refuses_moves, hides_closed, search }
+    let sockets = std::path::absolute(config.socket_dir()).unwrap_or_default();
+    Reach { readable, filters_ports, refuses_moves, hides_closed, search, sockets }
 }

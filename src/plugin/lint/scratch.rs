@@ -17,7 +17,7 @@ pub(super) fn lint(
 ) -> Option<Diagnostic> {
     let is_read = |path: &str| definition.sandbox.read.iter().any(|read| path.starts_with(read));
     let found = words.iter().find_map(|word| {
-        let paths = paths(word.text);
+        let paths = paths(word.text, &DIRECTORIES);
         let (start, path) = paths.into_iter().find(|(_, path)| !is_read(path))?;
         Some((word, start, path))
     });
@@ -41,13 +41,14 @@ fn last(path: &str) -> &str {
     path.trim_end_matches('/').rsplit('/').next().unwrap_or(path)
 }
 
-/// Offsets and texts of the paths in a script, without those in comments.
-fn paths(text: &str) -> Vec<(usize, &str)> {
+/// Offsets and texts of the paths below directories in a script, without those in comments.
+/// Each directory ends with a slash.
+pub(crate) fn paths<'t>(text: &'t str, directories: &[&str]) -> Vec<(usize, &'t str)> {
     let lines = text.split_inclusive('\n');
     let code = lines.filter(|line| !line.trim_start().starts_with('#'));
     code.flat_map(|line| {
         let offset = line.as_ptr().addr() - text.as_ptr().addr();
-        DIRECTORIES.iter().filter_map(move |directory| {
+        directories.iter().filter_map(move |directory| {
             let at = line.match_indices(directory).find(|(at, _)| begins(line, *at))?.0;
             let rest = line.get(at..)?;
             let end = length(rest);
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<&str> {
-        paths(text).into_iter().map(|(_, path)| path).collect()
+        paths(text, &DIRECTORIES).into_iter().map(|(_, path)| path).collect()
     }
 
     #[test]
@@ -95,7 +96,7 @@ mod tests {
         ] {
             assert_eq!(found(text), [expected], "{text}");
         }
-        assert_eq!(paths("a\nb >/tmp/c")[0].0, 5);
+        assert_eq!(paths("a\nb >/tmp/c", &DIRECTORIES)[0].0, 5);
     }
 
     #[test]

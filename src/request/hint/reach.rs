@@ -49,6 +49,8 @@ pub struct Reach {
     pub hides_closed: bool,
     /// The `PATH` of commands.
     pub search: Vec<u8>,
+    /// The directory of the sockets; empty if it is not known.
+    pub sockets: PathBuf,
 }
 
 impl Reach {
@@ -111,7 +113,8 @@ impl Reach {
         let mut shared = denials.iter().filter(|denial| !self.is_private(bounds, denial));
         let advice = shared.find_map(|denial| {
             let replaced = decided.and_then(|decided| self.replaced(bounds, denial, decided));
-            replaced.or_else(|| self.path_advice(bounds, denial))
+            let sockets = || self.sockets_advice(denial);
+            replaced.or_else(sockets).or_else(|| self.path_advice(bounds, denial))
         });
         advice.map(|advice| advice.text)
     }
@@ -133,6 +136,9 @@ impl Reach {
             Attempt::SocketFile(path) => self.path_advice(bounds, &Denial::Socket(path.clone())),
             Attempt::Read(path) | Attempt::Execute(path) if refusal.is_absence() => {
                 self.advice_for_absent(bounds, path)
+            }
+            Attempt::Execute(path) | Attempt::Read(path) if self.is_at_sockets(path) => {
+                self.sockets_advice(&Denial::Path(path.clone()))
             }
             Attempt::Execute(path) if self.is_own(path) => Some(Advice::only(
                 "files of the repository are not executable: set spec.preserveFileMode, or name \
@@ -175,6 +181,23 @@ impl Reach {
 
     fn is_own(&self, path: &str) -> bool {
         self.readable.as_ref().is_some_and(|readable| readable.is_own(Path::new(path)))
+    }
+
+    /// True for a path in the directory of the sockets.
+    fn is_at_sockets(&self, path: &str) -> bool {
+        let has_sockets = !self.sockets.as_os_str().is_empty();
+        has_sockets && Path::new(path).starts_with(&self.sockets)
+    }
+
+    /// The advice about a program or a file that a sidecar had beside its socket.
+    fn sockets_advice(&self, denial: &Denial) -> Option<Advice> {
+        let (Denial::Path(path) | Denial::Absent(path)) = denial else { return None };
+        (self.readable.is_some() && self.is_at_sockets(path)).then(|| {
+            Advice::only(format!(
+                "the sandbox closes `{path}`, because it is in the directory of the sockets, and no \
+                 key opens it: put programs and files into another directory, such as /opt"
+            ))
+        })
     }
 
     fn port_advice(&self, network: &Network, denial: &Denial) -> Option<Advice> {

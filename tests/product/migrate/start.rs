@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{
     result::migrated,
-    strange::{TWO, told},
+    strange::{TWO, told, with},
 };
 
 #[test]
@@ -159,4 +159,18 @@ fn traces_that_would_lose_their_encryption_are_reported() {
         let report = told(&[("a", &format!("args: [{usual}]"))], &[]).report;
         assert!(!report.contains("--otlp-insecure"), "{report}");
     }
+}
+
+#[test]
+fn programs_beside_the_sockets_are_named() {
+    let tool = "/home/argocd/cmp-server/plugins/tk";
+    let env = "env: [{name: PATH, value: '/home/argocd/cmp-server/plugins:/bin'}]";
+    let text = with(&[("a", env)]).replace("[cat, a.yaml]", &format!("[sh, -c, '{tool} show']"));
+    let report = migrated(&[], &text).report;
+    let expected = format!(
+        "plugin `a`: no plugin may read /home/argocd/cmp-server/plugins, the directory of the \
+         sockets, and its commands or variables name files there: {tool}, PATH: put them"
+    );
+    assert!(report.contains(&expected), "{report}");
+    assert!(!report.contains("plugin `b`: no plugin may read"), "{report}");
 }

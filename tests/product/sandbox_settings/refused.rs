@@ -65,6 +65,23 @@ fn a_closed_path_is_named_with_the_key_that_opens_it() {
 }
 
 #[test]
+fn a_program_beside_the_sockets_is_named_with_a_remedy() {
+    for tier in isolating_tiers() {
+        let bench = Bench::new("", "");
+        let tool = bench.path("sockets/tk");
+        bench.add("tried", "", &tool.display().to_string());
+        let _server = bench.serve(tier, &[]);
+        fs::copy("/bin/true", &tool).unwrap();
+        let rendered = bench.ask("tried", &[]);
+        let expected = format!(
+            "the sandbox closes `{}`, because it is in the directory of the sockets, and no key",
+            tool.display()
+        );
+        assert!(rendered.error().contains(&expected), "{tier}: {}", rendered.error());
+    }
+}
+
+#[test]
 fn a_path_that_does_not_answer_holds_up_no_other_request() {
     if !geteuid().is_root() {
         return skip("needs root, to mount");

@@ -106,6 +106,27 @@ fn a_closed_path_is_named_with_its_key() {
 }
 
 #[test]
+fn a_program_beside_the_sockets_has_a_remedy() {
+    let readable = Some(Readable::fixed(&["/usr"], &[]));
+    let reach = Reach { readable, sockets: "/work/plugins".into(), ..Reach::default() };
+    let shown = |line: &str| reach.refusal(&Bounds::default(), line).unwrap_or_default();
+    for line in [
+        "sh: 1: /work/plugins/tk: Permission denied",
+        "sh: 1: /work/plugins/tk: not found",
+        "fork/exec /work/plugins/tk: permission denied",
+    ] {
+        let expected = "the sandbox closes `/work/plugins/tk`, because it is in the directory of the \
+                        sockets, and no key opens it: put programs";
+        assert!(shown(line).starts_with(expected), "{line}: {}", shown(line));
+    }
+    assert_eq!(shown("sh: 1: /work/_cmp_server/1/repo/x: Permission denied"), "");
+    let attempt = Attempt::Execute("/work/plugins/tk".to_owned());
+    let denied = Refusal { attempt, errno: 13, program: "sh".to_owned(), has_failed: true };
+    let advice = reach.advise(&Bounds::default(), &denied).unwrap();
+    assert!(advice.text.contains("directory of the sockets"), "{}", advice.text);
+}
+
+#[test]
 fn only_a_path_that_exists_can_be_named() {
     let in_tmp = tempfile::NamedTempFile::new_in("/tmp").unwrap();
     let in_tmp = in_tmp.path().to_str().unwrap();
