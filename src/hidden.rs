@@ -162,10 +162,12 @@ impl Watched {
             is_data(one.path)
         });
         let mut found: Vec<_> = of_variables.filter_map(|one| self.judge(&one, catalog)).collect();
-        let mounts = self.reach.readable.iter().flat_map(Readable::closed_mounts);
-        for path in mounts {
+        let Some(readable) = &self.reach.readable else { return found };
+        for path in readable.closed_mounts() {
             looking(path);
-            if found.iter().all(|known| !Path::new(&known.path).starts_with(path)) {
+            let holds =
+                |known: &HiddenPath| readable.closed_mount(Path::new(&known.path)) == Some(path);
+            if !found.iter().any(holds) {
                 found.extend(self.judge(&Candidate { path, variable: None }, catalog));
             }
         }
@@ -196,12 +198,7 @@ impl Watched {
             Some(name) => format!("{name} names {shown}, which {who} {negation} read"),
             None => format!("{shown} is mounted, and {who} {negation} read it"),
         };
-        let is_token = TOKENS.iter().any(|tokens| path.starts_with(tokens));
-        let token =
-            if is_token { "; everybody who renders with it can then take the token" } else { "" };
-        let help = format!(
-            "a plugin that needs it must name it: spec: {{sandbox: {{read: [{shown}]}}}}{token}"
-        );
+        let help = help(path);
         let (code, path) = (code.to_string(), shown.to_string());
         Some(HiddenPath {
             code,
@@ -220,6 +217,24 @@ impl Watched {
         let named: Vec<_> = self.general.iter().cloned().chain(own).chain(secrets).collect();
         readable.is_own(path) || readable.allows(path, &named)
     }
+}
+
+/// The line to add to a definition. One that names a directory of tokens, or a path above it,
+/// would not be valid.
+fn help(path: &Path) -> String {
+    let is_token = TOKENS.iter().any(|tokens| path.starts_with(tokens));
+    let has_tokens = TOKENS.iter().any(|tokens| Path::new(tokens).starts_with(path));
+    let shown = path.display();
+    let key = if has_tokens {
+        format!(
+            "a plugin that needs a file there must name that, not all of {shown}: spec: {{sandbox: \
+             {{read: [{shown}/FILE]}}}}"
+        )
+    } else {
+        format!("a plugin that needs it must name it: spec: {{sandbox: {{read: [{shown}]}}}}")
+    };
+    let risk = if is_token { "; everybody who renders with it can then take it" } else { "" };
+    key + risk
 }
 
 /// A variable whose value is a path, or a list of paths.
@@ -317,6 +332,30 @@ mod tests {
         assert_eq!(found.len(), 1);
         let found = hidden(&["VAULT_CACERT=TOP/open/key", "KUBECONFIG=TOP/missing"], &["{}"]);
         assert_eq!(found, [("CMP0313 /mount".to_owned(), None, vec!["p0".to_owned()])]);
+    }
+
+    /// The paths that are hidden from a plugin, if this mount is closed.
+    fn below(mount: &str, variables: &[Bytes]) -> Vec<HiddenPath> {
+        let readable = Some(Readable::fixed(&[], &[mount]));
+        let reach = Arc::new(Reach { readable, ..Reach::default() });
+        let catalog = [Arc::new(definition_of("p", "sandbox: {}"))].into_iter().collect();
+        Watched::new(reach, Vec::new(), variables).hidden(&catalog, |_| ())
+    }
+
+    #[test]
+    fn no_advice_names_a_directory_of_tokens() {
+        for mount in TOKENS {
+            let found = below(mount, &[]);
+            let expected = format!("read: [{mount}/FILE]}}}}; everybody who renders");
+            assert!(found[0].help.contains(&expected), "{}", found[0].help);
+        }
+    }
+
+    #[test]
+    fn a_mount_is_not_told_again_for_its_path_by_a_link() {
+        let found = below("/run", &[Bytes::from_static(b"SOPS_AGE_KEY_FILE=/var/run")]);
+        let paths: Vec<_> = found.iter().map(|one| one.path.as_str()).collect();
+        assert_eq!(paths, ["/var/run"]);
     }
 
     #[test]

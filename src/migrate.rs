@@ -35,6 +35,7 @@ mod resources;
 mod shared;
 mod sidecar;
 mod sockets;
+mod token_directory;
 mod tools;
 mod variable;
 mod volume;

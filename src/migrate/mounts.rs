@@ -15,7 +15,7 @@ use super::{
     relocation::{MOVED, follow},
     report::Report,
     sidecar::{Sidecar, is_at},
-    tools,
+    token_directory, tools,
     volume::{VolumeKind, is_private, named},
 };
 use crate::plugin::{TOKENS, may_name_cache};
@@ -275,6 +275,9 @@ fn allow(path: &str, volume: &str, plugin: &mut Plugin, report: &mut Report) {
         plugin.edit.read.insert(path.to_owned());
         return;
     };
+    if closed == path && SECRETS.contains(&closed) {
+        return token_directory::allow(path, volume, plugin, report);
+    }
     report.check(format!(
         "plugin `{name}`: it cannot read {path} (volume `{volume}`), because no plugin may read \
          {closed}: mount the volume at another path, and name that path in spec.sandbox.read and in \

@@ -170,7 +170,6 @@ fn no_plugin_is_allowed_to_read_a_path_that_the_sandbox_closes() {
     for (path, closed) in [
         ("/home/argocd", "/home/argocd/cmp-server/plugins"),
         ("/home/argocd/cmp-server/plugins/keys", "/home/argocd/cmp-server/plugins"),
-        ("/var/run/secrets", "/var/run/secrets"),
         ("/run/", "/run/secrets"),
         ("/sys/keys", "/sys"),
     ] {
@@ -186,6 +185,24 @@ fn no_plugin_is_allowed_to_read_a_path_that_the_sandbox_closes() {
         let sandbox = &result.definition("a.yaml")["spec"]["sandbox"];
         assert_eq!(*sandbox, json!({"read": [path]}), "{}", result.report);
     }
+}
+
+#[test]
+fn files_of_a_volume_at_the_directory_of_tokens_are_named_one_by_one() {
+    let secret = ("volumes", "- {name: keys, secret: {secretName: k}}");
+    let mount = ("a-mounts", "- {name: keys, mountPath: /var/run/secrets}");
+    let rule = "plugin `a`: of /var/run/secrets, a plugin may only read the files that it names: ";
+    let env = "env: [{name: KEY, value: /var/run/secrets/age.txt}, \
+               {name: TOKEN_FILE, value: /var/run/secrets/kubernetes.io/serviceaccount/token}]";
+    let found =
+        format!("{rule}spec.sandbox.read lets it read /var/run/secrets/age.txt: add others");
+    let result = told(&[mount, secret, ("a", env)], &[&found]);
+    result.assert_valid();
+    let sandbox = &result.definition("a.yaml")["spec"]["sandbox"];
+    assert_eq!(*sandbox, json!({"read": ["/var/run/secrets/age.txt"]}));
+    let unknown = format!("{rule}add those of the volume `keys`");
+    let result = told(&[mount, secret], &[&unknown, "such as /var/run/secrets/FILE, or mount"]);
+    assert_eq!(result.definition("a.yaml")["spec"].get("sandbox"), None);
 }
 
 #[test]
