@@ -16,6 +16,7 @@ mod expression;
 mod extra_objects;
 mod field;
 mod host;
+mod identity;
 mod json_patch;
 mod lists;
 mod logs;
@@ -108,6 +109,7 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
         plural(old.sidecars().len(), "sidecar"),
         host.name(),
     ));
+    let identities = identity::find(&host, &documents);
     advice::check(&host, &mut report);
 
     // Each part of the new container also adds to the changes of the definitions, and variables
@@ -118,6 +120,7 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     let tools = Tools::new(&mut plugins, options.tools, &old, &mut report);
     tools.refuse_missing_image(&plugins, &host, shape.kind)?;
     let variables = Variables::merge(&mut plugins, &config_maps, &mut report);
+    identity::follow(&identities, &mut plugins, &mut report);
     tools.warn_of_shell(&plugins, &mut report);
     reach::warn(&variables.env, &plugins, &mut report);
     expression::follow(&mut mounts, &variables, &plugins, &mut report);

@@ -25,7 +25,8 @@ pub(super) fn check(host: &Host, report: &mut Report) {
     if host.mounts_token() {
         report.check(format!(
             "the token of the service account is mounted, and plugins can no longer read it: add \
-             spec.sandbox.read: [{TOKEN}] to those that use it"
+             spec.sandbox.read: [{TOKEN}] to those that log in with it, for example to Vault or to \
+             the API server"
         ));
     }
     for path in host.operations().map(json_patch::by_position).unwrap_or_default() {

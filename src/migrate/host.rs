@@ -131,8 +131,15 @@ impl Host {
         hosts.find(|host| !host.sidecars().is_empty())
     }
 
-    fn part(&self) -> &Value {
+    /// The map with the lists.
+    pub(super) fn part(&self) -> &Value {
         at(&self.document, &self.base).unwrap_or(&Value::Null)
+    }
+
+    /// The map around it: of a workload, the template of its Pods.
+    pub(super) fn above(&self) -> &Value {
+        let above = self.base.split_last().and_then(|(_, above)| at(&self.document, above));
+        above.unwrap_or(&Value::Null)
     }
 
     /// All sidecars, in their order.

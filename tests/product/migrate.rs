@@ -6,6 +6,7 @@ mod chart;
 mod check;
 mod definitions;
 mod homes;
+mod identities;
 mod images;
 mod left_over;
 mod mount_paths;
