@@ -34,7 +34,9 @@ pub(super) fn remark(plugin: &Plugin, config_maps: &ConfigMaps, report: &mut Rep
         addresses(&word).for_each(|found| add("its commands", found));
     }
     for (name, value) in variables(plugin, config_maps) {
-        of_variable(&name, value).into_iter().for_each(|found| add(&name, found));
+        for found in of_variable(&name, value) {
+            add(&name, found);
+        }
     }
     if !closed.is_empty() {
         report.check(line(plugin, &open, &closed));
