@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use cmp_sandbox::{Attempt, Bounds, Closing, Network, Readable, Refusal, home_above};
+use cmp_sandbox::{
+    Attempt, Bounds, Closing, Network, Readable, Refusal, SCRATCH_PATHS, home_above,
+};
 
 use super::{
     advice::{Advice, Opening},
@@ -277,7 +279,7 @@ impl Reach {
             }
             Denial::Path(text) => Some(self.advice_for_closed(readable, text)),
             Denial::Write(text) => {
-                let rest = instead(Path::new(text));
+                let rest = self.instead(Path::new(text));
                 Some(Advice::only(format!("the sandbox write-protects `{text}`: {rest}")))
             }
             Denial::Absent(text) if !is_named(Path::new(text)) => {
@@ -292,7 +294,7 @@ impl Reach {
     /// The advice about a closed path.
     fn advice_for_closed(&self, readable: &Readable, text: &str) -> Advice {
         let path = Path::new(text);
-        let rest = instead(path);
+        let rest = self.instead(path);
         // A file that it wants to create: a path to read must exist, in each later request too.
         let is_temporary_one = is_temporary(path) && !readable.may_exist(path);
         let is_new = is_temporary_one || !self.hides_closed && readable.is_absent(path);
@@ -310,11 +312,25 @@ impl Reach {
                  but everybody who can change a rendered repository could then take and use it"
             )),
             Closing::Always => {
-                let rest =
-                    if is_temporary(path) { "; for temporary files, use $TMPDIR" } else { "" };
+                let rest = is_temporary(path).then(|| format!("; {rest}")).unwrap_or_default();
                 Advice::only(format!("the sandbox closes `{text}`, and no key opens it{rest}"))
             }
         }
+    }
+
+    /// The places that a command can write to instead of a path. Programs of others can have the
+    /// path in their code.
+    fn instead(&self, path: &Path) -> String {
+        if !is_temporary(path) {
+            return WRITABLE.to_owned();
+        }
+        let mut private = SCRATCH_PATHS.iter().filter(|_| !self.hides_closed);
+        let tier = private.find(|private| path.starts_with(private)).map(|private| {
+            format!(
+                ", or a supervisor with --isolation namespaces, where each command has its own {private}"
+            )
+        });
+        format!("for temporary files, use $TMPDIR{}", tier.unwrap_or_default())
     }
 
     /// The advice about a path that is not there, if that may be because of the sandbox.
@@ -340,11 +356,6 @@ fn leads(program: &Path, closed: &Path) -> String {
         "`{program}` leads to `{closed}`, which the sandbox closes: install it elsewhere, such as in \
          /opt, or add its directory to spec.sandbox.read or --read"
     )
-}
-
-/// The places that a command can write to instead of a path.
-fn instead(path: &Path) -> &'static str {
-    if is_temporary(path) { "for temporary files, use $TMPDIR" } else { WRITABLE }
 }
 
 fn is_temporary(path: &Path) -> bool {

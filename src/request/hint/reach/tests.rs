@@ -2,6 +2,9 @@ use std::fs;
 
 use super::*;
 
+const NAMESPACES: &str =
+    ", or a supervisor with --isolation namespaces, where each command has its own";
+
 fn refusal(text: &str) -> String {
     refusal_in(true, text)
 }
@@ -132,9 +135,14 @@ fn only_a_path_that_exists_can_be_named() {
     let in_tmp = in_tmp.path().to_str().unwrap();
     let key = format!("add {in_tmp} to spec.sandbox.read or --read; for temporary files, use");
     assert!(refusal_in(false, &format!("open {in_tmp}: permission denied")).contains(&key));
-    for path in ["/tmp/to-create", "/dev/shm/to-create"] {
+    for (path, tier) in [
+        ("/tmp/to-create", format!("{NAMESPACES} /tmp")),
+        ("/dev/shm/to-create", format!("{NAMESPACES} /dev/shm")),
+        ("/var/tmp/to-create", String::new()),
+    ] {
         let missing = format!("PermissionError: [Errno 13] Permission denied: '{path}'");
-        let expected = format!("the sandbox closes `{path}`: for temporary files, use $TMPDIR");
+        let expected =
+            format!("the sandbox closes `{path}`: for temporary files, use $TMPDIR{tier}");
         assert_eq!(refusal_in(false, &missing), expected);
     }
     for path in ["/to-create", "/var/no-such/to-create"] {
@@ -147,7 +155,11 @@ fn only_a_path_that_exists_can_be_named() {
     assert!(refusal_in(false, "open /var/lib: permission denied").contains(key));
     let created = "mkdir: cannot create directory '/tmp/x': Permission denied";
     let expected = "write-protects `/tmp/x`: for temporary files, use $TMPDIR";
-    assert!(refusal_in(false, created).contains(expected));
+    assert!(refusal_in(false, created).ends_with(&format!("{expected}{NAMESPACES} /tmp")));
+    let reach =
+        Reach { readable: Some(Readable::fixed(&[], &[])), hides_closed: true, ..Reach::default() };
+    let advice = reach.path_advice(&Bounds::default(), &Denial::Write("/tmp/x".into())).unwrap();
+    assert!(advice.text.ends_with(expected), "{}", advice.text);
 }
 
 #[test]
