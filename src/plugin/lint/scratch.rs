@@ -1,10 +1,13 @@
 //! Warns of fixed paths in directories of temporary files.
 
+mod written;
+
+use self::written::is_written;
 use super::words::Word;
 use crate::plugin::{Code, Diagnostic, PluginDefinition, locator::Locator};
 
 /// Directories that everybody may write to, in which requests may not.
-const DIRECTORIES: [&str; 3] = ["/tmp/", "/var/tmp/", "/dev/shm/"];
+const DIRECTORIES: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
 /// Most bytes of a path to show.
 const MAX_SHOWN: usize = 60;
@@ -16,8 +19,9 @@ pub(super) fn lint(
     locator: &Locator<'_>,
 ) -> Option<Diagnostic> {
     let is_read = |path: &str| definition.sandbox.read.iter().any(|read| path.starts_with(read));
-    let found = words.iter().find_map(|word| {
-        let paths = paths(word.text, &DIRECTORIES);
+    let previous = std::iter::once("").chain(words.iter().map(|word| word.text));
+    let found = words.iter().zip(previous).find_map(|(word, previous)| {
+        let paths = fixed_paths(word.text, previous);
         let (start, path) = paths.into_iter().find(|(_, path)| !is_read(path))?;
         Some((word, start, path))
     });
@@ -25,15 +29,29 @@ pub(super) fn lint(
     let part = |node| locator.part(node, start, start + path.len());
     let region =
         locator.node(&word.path).map_or_else(|| locator.value(&word.path), |node| Some(part(node)));
+    Some(diagnostic(path).at(region))
+}
+
+/// The warning of a path.
+fn diagnostic(path: &str) -> Diagnostic {
     let shown: String = path.chars().take(MAX_SHOWN).collect();
-    let name = last(path);
-    Some(
-        Diagnostic::new(Code::SharedPath, format!("the fixed path {shown}"))
-            .at(region)
-            .label("requests cannot share files here")
-            .note("with isolation `uid` and `landlock`, permission is denied; with `namespaces`, the directory is private and empty for each command")
-            .help(format!("\"$TMPDIR/{name}\" is private to the request, and init and generate share it; a path to read belongs in spec.sandbox.read")),
-    )
+    let help = if is_directory(path) {
+        "\"$TMPDIR\" is private to the request, and init and generate share it; spec.sandbox.caches keeps a directory for later requests".to_owned()
+    } else {
+        let name = last(path);
+        format!(
+            "\"$TMPDIR/{name}\" is private to the request, and init and generate share it; a path to read belongs in spec.sandbox.read"
+        )
+    };
+    Diagnostic::new(Code::SharedPath, format!("the fixed path {shown}"))
+        .label("requests cannot share files here")
+        .note("with isolation `uid` and `landlock`, permission is denied; with `namespaces`, the directory is private and empty for each command")
+        .help(help)
+}
+
+/// True for one of the directories themselves.
+fn is_directory(path: &str) -> bool {
+    DIRECTORIES.contains(&path.trim_end_matches('/'))
 }
 
 /// The last component of a path.
@@ -44,18 +62,50 @@ fn last(path: &str) -> &str {
 /// Offsets and texts of the paths below directories in a script, without those in comments.
 /// Each directory ends with a slash.
 pub(crate) fn paths<'t>(text: &'t str, directories: &[&str]) -> Vec<(usize, &'t str)> {
-    let lines = text.split_inclusive('\n');
-    let code = lines.filter(|line| !line.trim_start().starts_with('#'));
-    code.flat_map(|line| {
-        let offset = line.as_ptr().addr() - text.as_ptr().addr();
-        directories.iter().filter_map(move |directory| {
-            let at = line.match_indices(directory).find(|(at, _)| begins(line, *at))?.0;
-            let rest = line.get(at..)?;
-            let end = length(rest);
-            (end > directory.len()).then(|| Some((offset + at, rest.get(..end)?)))?
-        })
+    find(text, directories, |directory, _, rest| {
+        let path = rest.get(..length(rest))?;
+        (path.len() > directory.len()).then_some(path)
     })
-    .collect()
+}
+
+/// Offsets and texts of the fixed paths in a script. `previous` is the word of the command
+/// before it.
+fn fixed_paths<'t>(text: &'t str, previous: &str) -> Vec<(usize, &'t str)> {
+    find(text, &DIRECTORIES, |_, before, rest| fixed(previous, before, rest))
+}
+
+/// Looks at each place outside comments where a path with one of these beginnings stands, until
+/// `choose` takes a path: once in a line for each beginning. It gets the beginning, and the line
+/// before and from the path on.
+fn find<'t>(
+    text: &'t str,
+    beginnings: &[&str],
+    choose: impl Fn(&str, &'t str, &'t str) -> Option<&'t str>,
+) -> Vec<(usize, &'t str)> {
+    let code = text.split_inclusive('\n').filter(|line| !line.trim_start().starts_with('#'));
+    let mut found = Vec::new();
+    for line in code {
+        let offset = line.as_ptr().addr() - text.as_ptr().addr();
+        found.extend(beginnings.iter().filter_map(|beginning| {
+            let mut places = line.match_indices(beginning).filter(|(at, _)| begins(line, *at));
+            places.find_map(|(at, _)| {
+                let (before, rest) = line.split_at_checked(at)?;
+                Some((offset + at, choose(beginning, before, rest)?))
+            })
+        }));
+    }
+    found
+}
+
+/// The path at the beginning of `rest`, if it is below a directory of temporary files, or is one
+/// to which the command writes.
+fn fixed<'l>(previous: &str, before: &str, rest: &'l str) -> Option<&'l str> {
+    let (path, after) = rest.split_at_checked(length(rest))?;
+    if is_directory(path) {
+        return is_written(previous, before, after).then_some(path);
+    }
+    let directory = DIRECTORIES.iter().find_map(|directory| path.strip_prefix(directory));
+    directory.filter(|below| below.starts_with('/')).map(|_| path)
 }
 
 /// True if a path begins here, and is no part of another one such as `$TMPDIR/tmp/`.
@@ -80,7 +130,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<&str> {
-        paths(text, &DIRECTORIES).into_iter().map(|(_, path)| path).collect()
+        fixed_paths(text, "").into_iter().map(|(_, path)| path).collect()
     }
 
     #[test]
@@ -96,7 +146,44 @@ mod tests {
         ] {
             assert_eq!(found(text), [expected], "{text}");
         }
-        assert_eq!(paths("a\nb >/tmp/c", &DIRECTORIES)[0].0, 5);
+        assert_eq!(fixed_paths("a\nb >/tmp/c", "")[0].0, 5);
+    }
+
+    #[test]
+    fn a_directory_counts_if_a_command_writes_to_it() {
+        for text in [
+            "export KCL_CACHE_PATH=/tmp\n",
+            "TMPDIR=/tmp helm template",
+            "X='/tmp'",
+            "if true; then cd /tmp; fi",
+            "mktemp -d -p /tmp",
+            "helm pull x --untardir /tmp",
+            "helm pull x --untardir=\"/tmp\"",
+            "tar -x -C /tmp/",
+            "cp -r . /tmp && x",
+            "mv x /tmp/ 2>/dev/null",
+            "ls /tmp; cd /tmp",
+        ] {
+            let [path] = found(text)[..] else { panic!("{text}: {:?}", found(text)) };
+            assert_eq!(path.trim_end_matches('/'), "/tmp", "{text}");
+        }
+        assert_eq!(fixed_paths("/tmp", "--cache-dir")[0].0, 0);
+        assert_eq!(found("ls /tmp >/tmp/x"), ["/tmp/x"]);
+        for fine in [
+            "TMPDIR=${TMPDIR:-/tmp}",
+            "X=\"${TMPDIR:=/tmp}\"",
+            "[ -d /tmp ]",
+            "[ \"$PWD\" = /tmp ]",
+            "cp -r /tmp .",
+            "find /tmp -name x",
+            "mkdir -p /tmp",
+            "PATH=/tmp:$PATH",
+            "cd /tmpfs",
+            "X=/tmp-x",
+        ] {
+            assert_eq!(found(fine), [""; 0], "{fine}");
+        }
+        assert!(fixed_paths("/tmp", "ls").is_empty());
     }
 
     #[test]
@@ -110,7 +197,6 @@ mod tests {
             "\"$TMPDIR/tmp/x\"",
             "\"${TMPDIR:-/tmp}/x\"",
             "ls /tmp/",
-            "cd /tmp",
             "# writes /tmp/x",
             "/srv/tmp/x",
         ] {

@@ -242,6 +242,9 @@ fn a_generate_command_that_writes_only_to_standard_error_is_reported() {
 fn a_fixed_path_in_tmp_is_reported_unless_it_is_only_read() {
     assert_eq!(generate("[sh, -c, 'helm template . > /tmp/x && a']"), ["CMP0314 6:42"]);
     assert!(generate("[sh, -c, 'helm template . > \"$TMPDIR/x\"']").is_empty());
+    assert_eq!(generate("[sh, -c, 'export KCL_CACHE_PATH=/tmp; a']"), ["CMP0314 6:46"]);
+    assert_eq!(generate("[helm, pull, --untardir, /tmp, x]"), ["CMP0314 6:39"]);
+    assert!(generate("[ls, /tmp]").is_empty());
     let named = "[/tmp/tools/helm]\n  sandbox: {read: [/tmp/tools]}";
     assert!(generate(named).is_empty());
 }
