@@ -16,10 +16,11 @@ mod words;
 use cmp_sandbox::{Tier, ends_as_credential};
 use serde_json::Value;
 
+pub(super) use self::scratch::shared_path;
 pub(crate) use self::{
     outside::without_shell,
-    scratch::paths,
-    words::{precedes_script, shell_name},
+    scratch::{fixed_path, paths},
+    words::{file_names, precedes_script, shell_name},
 };
 use self::{
     script::Script,

@@ -6,6 +6,7 @@
 //! print them. Other content is skipped, if it is valid YAML.
 
 mod reading;
+mod scripts;
 #[cfg(test)]
 mod tests;
 mod value_kind;
@@ -15,7 +16,10 @@ use std::cell::OnceCell;
 use serde_json::Value;
 
 pub use self::reading::Reading;
-use self::value_kind::{ValueKind, mentions_kind};
+use self::{
+    scripts::Scripts,
+    value_kind::{ValueKind, mentions_kind},
+};
 use super::{
     Code, Diagnostic, InvalidManifest, Part, Place, PluginDefinition, diagnose, document,
     lint::lint,
@@ -48,6 +52,7 @@ pub fn read_all(text: &[u8]) -> Vec<Reading> {
     if !readings.has_definition {
         return vec![readings.no_definition(text)];
     }
+    readings.scripts.warn(&mut readings.found);
     readings.found.extend(readings.doubtful);
     readings.found
 }
@@ -92,6 +97,7 @@ struct Readings {
     found: Vec<Reading>,
     /// Parts that were perhaps definitions before the last edit.
     doubtful: Vec<Reading>,
+    scripts: Scripts,
     /// True if something in the file is meant as a definition.
     has_definition: bool,
     /// Number of documents in the file, without empty ones.
@@ -204,6 +210,7 @@ impl Readings {
             };
             let file = document.passage.file;
             let passage = Passage { text: text.as_bytes(), base: 0, map: &map, file };
+            self.scripts.add(key, text, &passage);
             self.text(&passage, &spot.place.with(Part::Key(key.clone())), Depth::Wrapped);
         }
     }

@@ -29,11 +29,16 @@ pub(super) fn lint(
     let part = |node| locator.part(node, start, start + path.len());
     let region =
         locator.node(&word.path).map_or_else(|| locator.value(&word.path), |node| Some(part(node)));
-    Some(diagnostic(path).at(region))
+    Some(shared_path(path).at(region))
+}
+
+/// Offset and text of the first such path in a script.
+pub(crate) fn fixed_path(script: &str) -> Option<(usize, &str)> {
+    fixed_paths(script, "").into_iter().next()
 }
 
 /// The warning of a path.
-fn diagnostic(path: &str) -> Diagnostic {
+pub(in crate::plugin) fn shared_path(path: &str) -> Diagnostic {
     let shown: String = path.chars().take(MAX_SHOWN).collect();
     let help = if is_directory(path) {
         "\"$TMPDIR\" is private to the request, and init and generate share it; spec.sandbox.caches keeps a directory for later requests".to_owned()

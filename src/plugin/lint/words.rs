@@ -95,3 +95,10 @@ pub(super) fn is_errexit(text: &str) -> bool {
     let letters = text.strip_prefix('-').unwrap_or_default();
     text == "errexit" || (letters.contains('e') && !letters.starts_with('-'))
 }
+
+/// The last components of all paths in a word or a script.
+pub(crate) fn file_names(word: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "._+-/".contains(c);
+    let paths = word.split(move |c| !is_part(c)).filter(|path| !path.is_empty());
+    paths.filter_map(|path| path.rsplit('/').next())
+}

@@ -344,3 +344,23 @@ fn deep_nesting_and_many_aliases_are_errors() {
     let found = summary(&bomb.join("\n"));
     assert!(found[0].contains("CMP0113"), "{found:?}");
 }
+
+#[test]
+fn a_fixed_path_in_a_script_beside_the_definition_is_reported() {
+    let map = |program: &str| {
+        format!(
+            "kind: ConfigMap\ndata:\n  run.sh: |\n    #!/bin/sh\n    # not /tmp/this\n    a >/tmp/x\n  \
+             plugin.yaml: |\n    kind: ConfigManagementPlugin\n    metadata: {{name: a}}\n    \
+             spec: {{discover: {{fileName: x}}, generate: {{command: [{program}]}}}}\n"
+        )
+    };
+    let found = |program: &str| {
+        let reading = read_all(map(program).as_bytes()).swap_remove(0);
+        let of = |d: Diagnostic| format!("{} {} {}", d.code, d.region.unwrap(), d.message);
+        reading.diagnostics.into_iter().map(of).collect::<Vec<_>>()
+    };
+    let expected = ["CMP0314 6:8 the fixed path /tmp/x in the script `run.sh`"];
+    assert_eq!(found("/home/argocd/cmp-server/config/run.sh"), expected);
+    assert_eq!(found("sh, -c, 'exec run.sh x'"), expected);
+    assert_eq!(found("other.sh"), [""; 0]);
+}
