@@ -33,6 +33,7 @@ mod relocation;
 mod remark;
 mod report;
 mod resources;
+mod scripts;
 mod shared;
 mod sidecar;
 mod sockets;
@@ -132,6 +133,7 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
         sockets::remark(plugin, &mut report);
         port::remark(plugin, &config_maps, &mut report);
     }
+    scripts::warn(&plugins, &sources, shape.profile, &mut report);
 
     let blueprint = Blueprint {
         shape,

@@ -183,8 +183,23 @@ impl Sources<'_> {
 
     /// The ConfigMap that is mounted as the definition of a sidecar.
     fn origin(&self, sidecar: &Sidecar) -> Option<Origin<'_>> {
-        let file = sidecar.definition();
-        let mount = mount(sidecar).filter(|mount| mount.get("subPathExpr").is_none())?;
+        self.origin_of(mount(sidecar)?, &sidecar.definition())
+    }
+
+    /// The text of a file of a sidecar, if a ConfigMap of the input has it.
+    pub(super) fn file(&self, sidecar: &Sidecar, file: &str) -> Option<&str> {
+        let mounts = sidecar.mounts().iter();
+        let above = mounts.filter(|mount| is_within(file, text(mount, "mountPath")));
+        let nearest = above.max_by_key(|mount| trimmed(text(mount, "mountPath")).len())?;
+        let Origin { config_map, key } = self.origin_of(nearest, file)?;
+        Some(self.config_maps.entry(config_map, &key)?.text)
+    }
+
+    /// The ConfigMap that a mount has as a file.
+    fn origin_of(&self, mount: &Value, file: &str) -> Option<Origin<'_>> {
+        if mount.get("subPathExpr").is_some() {
+            return None;
+        }
         let volume = named(self.volumes, text(mount, "name"))?;
         let below = file.strip_prefix(trimmed(text(mount, "mountPath")))?.trim_start_matches('/');
         // A mount of the file names it by subPath, and a mount of a directory need not.

@@ -47,7 +47,7 @@ const KEYWORDS: [&str; 22] = [
 ];
 
 /// Programs of every image. A copy from another image could lack its libraries.
-const EVERYWHERE: [&str; 46] = [
+pub(super) const EVERYWHERE: [&str; 46] = [
     "[", "awk", "base64", "basename", "bash", "cat", "chmod", "chown", "cp", "cut", "date", "dd",
     "diff", "dirname", "echo", "env", "expr", "false", "find", "grep", "gzip", "head", "id", "ln",
     "ls", "mkdir", "mktemp", "mv", "printf", "pwd", "rm", "rmdir", "sed", "seq", "sh", "sleep",

@@ -13,6 +13,7 @@ mod mount_paths;
 mod ports;
 mod resources;
 pub(crate) mod result;
+mod scripts;
 mod start;
 mod strange;
 mod variables;
