@@ -16,7 +16,7 @@ use super::{
     lists::Lists,
     report::Report,
     sidecar::{Sidecar, is_at},
-    volume::named,
+    volume::{named, source_kind},
 };
 use crate::plugin::{documents, read_first};
 
@@ -172,7 +172,7 @@ impl Sources<'_> {
                  manifest that defines it, or {remedy}"
             ),
             Some(source) => {
-                let kind = kind(source).unwrap_or("unknown");
+                let kind = source_kind(source);
                 format!(
                     "{file} comes from the volume `{volume}` ({kind}), and no ConfigMap has it: \
                      copy the file out of the container, and {remedy}"
@@ -221,11 +221,6 @@ fn mount(sidecar: &Sidecar) -> Option<&Value> {
     let file = sidecar.definition();
     let whole = sidecar.mounts().iter().find(|mount| is_at(mount, &file));
     whole.or_else(|| sidecar.mount_of(sidecar.config_dir()))
-}
-
-/// The kind of a volume's source, as its key has it.
-pub(super) fn kind(volume: &Value) -> Option<&str> {
-    volume.as_object()?.keys().map(String::as_str).find(|key| *key != "name")
 }
 
 /// The key that appears at a path of a volume.

@@ -31,6 +31,9 @@ const HIDDEN: [&str; 4] = ["secret", "projected", "downwardAPI", "csi"];
 /// Keys of a volume's source that are read-only files on a disk.
 const PUBLIC: [&str; 2] = ["configMap", "image"];
 
+/// Kind of a volume that names no source.
+const EMPTY: &str = "emptyDir";
+
 impl VolumeKind {
     /// `own` are the mounts that the chart, the operator or a JSON patch adds to the repo-server's
     /// container.
@@ -41,7 +44,7 @@ impl VolumeKind {
             Self::Hidden
         } else if PUBLIC.iter().any(has) {
             Self::Public
-        } else if volume.get("emptyDir").is_none() {
+        } else if source_kind(volume) != EMPTY {
             Self::Lasting
         } else if others(lists).any(|container| mounts(container, text(volume, "name")))
             || own.iter().any(|mount| text(mount, "name") == text(volume, "name"))
@@ -63,6 +66,12 @@ fn others(lists: &Lists) -> impl Iterator<Item = &Value> {
 /// The volume of this name.
 pub(super) fn named<'v>(volumes: &'v [Value], name: &str) -> Option<&'v Value> {
     volumes.iter().find(|volume| text(volume, "name") == name)
+}
+
+/// The kind of a volume's source, as its key has it.
+pub(super) fn source_kind(volume: &Value) -> &str {
+    let mut keys = volume.as_object().into_iter().flat_map(|fields| fields.keys());
+    keys.find(|key| *key != "name").map_or(EMPTY, String::as_str)
 }
 
 /// True if a container mounts the volume.

@@ -6,10 +6,10 @@ use super::{
     field::text,
     lists::Lists,
     own::{TEMPORARY, WORK_DIRS},
-    plugin::{Plugin, kind},
+    plugin::Plugin,
     quantity::{bytes, mebibytes, quantity},
     report::Report,
-    volume::{VolumeKind, named},
+    volume::{VolumeKind, named, source_kind},
 };
 use crate::budget;
 
@@ -60,7 +60,7 @@ pub(super) fn work(plugins: &[Plugin], lists: &Lists, memory: u64, report: &mut 
              elsewhere: if repositories and temporary files need more, give the new container a larger \
              work volume",
             text(volume, "name"),
-            kind(volume).unwrap_or("unknown"),
+            source_kind(volume),
             budget::show(size)
         ));
     }

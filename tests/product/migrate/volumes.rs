@@ -5,8 +5,8 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{
-    result::{fixture, migrated},
-    strange::told,
+    result::{fixture, migrated, refused},
+    strange::{told, with},
 };
 
 #[test]
@@ -235,4 +235,14 @@ fn a_volume_of_the_repo_server_itself_stays() {
         assert!(mounts.contains(&expected), "{file}: {mounts:?}");
         result.assert_valid();
     }
+}
+
+#[test]
+fn a_volume_without_a_source_is_an_empty_directory() {
+    let mount = ("a-mounts", "- {name: data, mountPath: /data}");
+    told(&[mount, ("volumes", "- {name: data}")], &["the writable volume at /data was removed"]);
+    let text =
+        with(&[("volumes", "- {name: data}")]).replacen("name: definitions", "name: data", 1);
+    let error = refused(&text, &[]);
+    assert!(error.contains("comes from the volume `data` (emptyDir), and no ConfigMap"), "{error}");
 }
