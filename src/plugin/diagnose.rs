@@ -264,6 +264,10 @@ fn required(fault: &InvalidManifest, locator: &Locator<'_>) -> Diagnostic {
             None if found == "ConfigMap" => diagnostic
                 .note("argocd-cmp-server does not read definitions inside ConfigMap manifests")
                 .help("mount the ConfigMap as a directory, or write the definition itself into the file"),
+            None if let Some(objects) = objects_of_values(found) => diagnostic.help(format!(
+                "if it has values of a chart, check the objects that the chart makes of them: \
+                 {objects} | cmp-supervisor validate -"
+            )),
             None => diagnostic.help(format!(
                 "if it is a definition, write `kind: {KIND}`; among other objects, only a ConfigMap \
                  can hold definitions, in its data"
@@ -286,6 +290,21 @@ fn required(fault: &InvalidManifest, locator: &Locator<'_>) -> Diagnostic {
     match misspelt(&fault.path(), locator) {
         Some(help) => diagnostic.help(help),
         None => diagnostic,
+    }
+}
+
+/// The command that prints the objects of a chart, for kinds that can hold its values.
+fn objects_of_values(kind: &str) -> Option<&'static str> {
+    match kind {
+        "HelmRelease" => Some("yq .spec.values FILE | helm template … --values -"),
+        "Application" => {
+            Some("yq .spec.source.helm.valuesObject FILE | helm template … --values -")
+        }
+        "ApplicationSet" => Some(
+            "yq .spec.template.spec.source.helm.valuesObject FILE | helm template … --values -",
+        ),
+        "Kustomization" => Some("kustomize build --enable-helm DIRECTORY"),
+        _ => None,
     }
 }
 
