@@ -8,6 +8,7 @@ mod assembly;
 mod config_map;
 mod container;
 mod definition;
+mod deletion;
 mod document;
 mod edit;
 mod env_from;

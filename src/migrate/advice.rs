@@ -48,7 +48,7 @@ pub(super) fn next_steps(host: &Host, blueprint: &Blueprint<'_>, report: &mut Re
         Form::Chart => {
             "check the definitions: helm template … | cmp-supervisor validate -".to_owned()
         }
-        Form::Workload | Form::JsonPatch | Form::Operator => {
+        Form::Workload | Form::Patch | Form::JsonPatch | Form::Operator => {
             "check the definitions: cmp-supervisor migrate … | cmp-supervisor validate -".to_owned()
         }
     });
@@ -61,6 +61,10 @@ pub(super) fn next_steps(host: &Host, blueprint: &Blueprint<'_>, report: &mut Re
                 .to_owned()
         }
         Form::Operator => "apply the result with kubectl apply".to_owned(),
+        Form::Patch => "apply the first document, the ConfigMap, with kubectl apply, and give the \
+                        second one to kubectl patch --type strategic --patch-file: it deletes the old \
+                        sidecars"
+            .to_owned(),
         Form::JsonPatch => "put the ConfigMap and the patch in place of yours".to_owned(),
         // `replace` creates nothing, and `apply` leaves containers that it does not know.
         Form::Workload => format!(

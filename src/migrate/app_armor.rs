@@ -2,7 +2,11 @@
 
 use serde_json::Value;
 
-use super::{host::Host, report::Report, sidecar::Sidecar};
+use super::{
+    host::{Form, Host},
+    report::Report,
+    sidecar::Sidecar,
+};
 
 /// Beginning of the annotation with the profile of a container. The API server refuses that of a
 /// container that the Pod does not have.
@@ -14,7 +18,14 @@ pub(super) fn without_profiles(host: &Host, sidecars: &[Sidecar], report: &mut R
     let mut host = host.clone();
     for sidecar in sidecars {
         let (name, key) = (sidecar.name(), format!("{PREFIX}{}", sidecar.name()));
-        let removed = host.pod_annotations().and_then(|annotations| annotations.remove(&key));
+        let is_patch = host.form == Form::Patch;
+        let removed = host.pod_annotations().and_then(|annotations| {
+            let removed = annotations.remove(&key);
+            if is_patch && removed.is_some() {
+                annotations.insert(key.clone(), Value::Null);
+            }
+            removed
+        });
         let profile = removed.as_ref().and_then(Value::as_str).unwrap_or_default();
         if host.operations().is_some_and(|operations| operations.iter().any(|o| sets(o, &key))) {
             report.check(format!(

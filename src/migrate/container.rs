@@ -66,7 +66,9 @@ impl Shape {
     pub(super) fn new(options: &Migrate, host: &Host) -> Self {
         let (profile, kind) = match host.form {
             Form::Operator => (Profile::Restricted, SidecarKind::Ordinary),
-            Form::Workload | Form::JsonPatch | Form::Chart => (Profile::Uid, SidecarKind::Native),
+            Form::Workload | Form::Patch | Form::JsonPatch | Form::Chart => {
+                (Profile::Uid, SidecarKind::Native)
+            }
         };
         Self {
             profile: options.profile.unwrap_or(profile),

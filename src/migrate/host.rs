@@ -1,18 +1,18 @@
 //! The manifest or values in which the sidecars are.
 
+mod values;
+
 use serde_json::{Map, Value, json};
 
+use self::values::{chart, has_values_as_text};
 use super::{
+    deletion,
     error::MigrateError,
     field::{at, is_position, list, remove, set, text},
     json_patch,
     lists::Lists,
     sidecar::Sidecar,
 };
-use crate::config::PEER_NAME;
-
-/// Deepest place of chart values: below a parent chart, in a release, in a list.
-const MAX_DEPTH: usize = 9;
 
 /// Parts of a manifest that the API server writes.
 const SERVER_FIELDS: [&[&str]; 8] = [
@@ -34,6 +34,8 @@ const ANNOTATIONS: [&str; 2] = ["metadata", "annotations"];
 pub(super) enum Form {
     /// A Deployment, another workload or a Pod.
     Workload,
+    /// A part of a workload without its kind, as `kubectl patch` takes it.
+    Patch,
     /// A JSON patch of a workload.
     JsonPatch,
     /// Values of the Helm chart.
@@ -45,7 +47,7 @@ pub(super) enum Form {
 impl Form {
     fn containers(self) -> &'static str {
         match self {
-            Self::Workload | Self::JsonPatch => "containers",
+            Self::Workload | Self::Patch | Self::JsonPatch => "containers",
             Self::Chart => "extraContainers",
             Self::Operator => "sidecarContainers",
         }
@@ -113,16 +115,17 @@ impl Host {
             return Some(patch).filter(|patch| !patch.sidecars().is_empty());
         }
         let path = |keys: &[&str]| keys.iter().map(|&key| key.to_owned()).collect::<Vec<_>>();
-        let fixed = [
-            (Form::Operator, path(&["spec", "repo"])),
-            (Form::Workload, path(&["spec", "template", "spec"])),
-            (Form::Workload, path(&["spec"])),
-        ];
+        let workload = if text(document, "kind").is_empty() { Form::Patch } else { Form::Workload };
         // Values in a list can only be laid over others with the whole object.
         let is_object = document.get("kind").is_some();
         let chart = chart(document, &mut Vec::new())
             .filter(|base| is_object || !base.iter().any(|key| is_position(key)))
             .map(|base| (Form::Chart, base));
+        let fixed = [
+            (Form::Operator, path(&["spec", "repo"])),
+            (workload, path(&["spec", "template", "spec"])),
+            (workload, path(&["spec"])),
+        ];
         let mut hosts = fixed.into_iter().chain(chart).map(|(form, base)| Self {
             form,
             document: document.clone(),
@@ -175,7 +178,9 @@ impl Host {
     /// own manifests refuse it, and the chart gives it by default.
     pub(super) fn mounts_token(&self) -> bool {
         let key = match self.form {
-            Form::Workload | Form::JsonPatch | Form::Chart => "automountServiceAccountToken",
+            Form::Workload | Form::Patch | Form::JsonPatch | Form::Chart => {
+                "automountServiceAccountToken"
+            }
             Form::Operator => "mountsatoken",
         };
         let stated = self.part().get(key).and_then(Value::as_bool);
@@ -186,7 +191,7 @@ impl Host {
     pub(super) fn pod_annotations(&mut self) -> Option<&mut Map<String, Value>> {
         let mut path: Vec<_> = self.base.iter().map(String::as_str).collect();
         match self.form {
-            Form::Workload => {
+            Form::Workload | Form::Patch => {
                 path.pop();
                 path.extend(ANNOTATIONS);
             }
@@ -212,6 +217,7 @@ impl Host {
         let kind = text(&self.document, "kind");
         match self.form {
             Form::JsonPatch => "the JSON patch".to_owned(),
+            Form::Patch => "the patch".to_owned(),
             Form::Chart if kind.is_empty() => format!("values `{}`", self.base.join(".")),
             Form::Workload | Form::Chart | Form::Operator => name(&self.document),
         }
@@ -244,26 +250,9 @@ impl Host {
         self.document.get("metadata").map_or("", |all| text(all, "namespace"))
     }
 
-    /// The values of the chart, if the document has some.
-    pub(super) fn values(&self) -> Option<&Value> {
-        let (_, above) = self.base.split_last().filter(|_| self.form == Form::Chart)?;
-        at(&self.document, above)
-    }
-
-    /// Keys of the release's values, such as `spec.values`. Those of a parent chart have the
-    /// chart's below.
-    pub(super) fn path_of_values(&self) -> String {
-        let end = self.base.iter().position(|key| ["values", "valuesObject"].contains(&&**key));
-        let end = end.map_or(self.base.len().saturating_sub(1), |index| index + 1);
-        let step =
-            |key: &String| if is_position(key) { format!("[{key}]") } else { format!(".{key}") };
-        let path: String = self.base.iter().take(end).map(step).collect();
-        path.trim_start_matches('.').to_owned()
-    }
-
-    /// True if the result is a whole object, and not values with the keys that change.
+    /// True if the result is the whole document, and not values with the keys that change.
     pub(super) fn is_whole(&self) -> bool {
-        self.document.get("kind").is_some()
+        self.form == Form::Patch || self.document.get("kind").is_some()
     }
 
     /// The document without the lists, without `extraObjects` of the chart, and without what the
@@ -290,6 +279,10 @@ impl Host {
         }
         let mut document = if self.is_whole() { self.document.clone() } else { json!({}) };
         let base: Vec<_> = self.base.iter().map(String::as_str).collect();
+        let lists = match self.form {
+            Form::Patch => deletion::with(&self.lists(), lists),
+            Form::Workload | Form::JsonPatch | Form::Chart | Form::Operator => lists,
+        };
         let Lists { containers, init_containers, volumes } = lists;
         for (key, list) in [
             (self.form.containers(), containers),
@@ -317,45 +310,11 @@ impl Host {
     }
 }
 
-/// Kind and name of an object.
+/// Kind and name of an object. A Kustomization needs no name.
 fn name(object: &Value) -> String {
     let metadata = object.get("metadata").unwrap_or(&Value::Null);
-    format!("{} {}", text(object, "kind"), text(metadata, "name"))
-}
-
-/// True if a text in the object has values of the chart with sidecars, such as `helm.values` of
-/// an Application.
-fn has_values_as_text(part: &Value) -> bool {
-    match part {
-        Value::String(text) => {
-            let is_key = |key: &&str| text.contains(*key);
-            ["repoServer:", "\"repoServer\""].iter().any(is_key) && text.contains(PEER_NAME)
-        }
-        Value::Array(items) => items.iter().any(has_values_as_text),
-        Value::Object(members) => members.values().any(has_values_as_text),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
-    }
-}
-
-/// Path of `repoServer` with sidecars, also below a parent chart's key, or in a list.
-fn chart(value: &Value, path: &mut Vec<String>) -> Option<Vec<String>> {
-    if path.len() == MAX_DEPTH {
-        return None;
-    }
-    let items = value.as_array().into_iter().flatten().enumerate();
-    let items = items.map(|(position, inner)| (position.to_string(), inner));
-    let members = value.as_object().into_iter().flatten();
-    for (key, inner) in members.map(|(key, inner)| (key.clone(), inner)).chain(items) {
-        let has = || ["extraContainers", "initContainers"].iter().any(|k| inner.get(k).is_some());
-        let is_it = key == "repoServer" && has();
-        path.push(key);
-        let found = if is_it { Some(path.clone()) } else { chart(inner, path) };
-        if found.is_some() {
-            return found;
-        }
-        path.pop();
-    }
-    None
+    let name = format!("{} {}", text(object, "kind"), text(metadata, "name"));
+    name.trim_end().to_owned()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `migrate`: every way in which people run sidecars becomes one container.
 
 mod app_armor;
+mod bare_patch;
 mod by_hand;
 mod chart;
 mod check;
