@@ -21,15 +21,27 @@ struct ConfigMap {
     name: String,
     namespace: String,
     data: BTreeMap<String, String>,
-    is_template: bool,
+    source: MapSource,
+}
+
+/// The place of a ConfigMap in the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MapSource {
+    /// A manifest.
+    Manifest,
+    /// `extraObjects` of the chart, which Helm expands as a template.
+    ExtraObjects,
+    /// `configs.cmp` of the chart.
+    Plugins,
+    /// The same in an `ApplicationSet`, which can replace braces before.
+    PluginsOfSet,
 }
 
 /// A text of a ConfigMap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry<'m> {
     pub(super) text: &'m str,
-    /// True if Helm has expanded the text as a template so far.
-    pub(super) is_template: bool,
+    pub(super) source: MapSource,
 }
 
 /// All `ConfigMap`s of the input.
@@ -39,11 +51,12 @@ pub(super) struct ConfigMaps(Vec<ConfigMap>);
 impl ConfigMaps {
     /// Reads them. `ConfigMap`s of the release's namespace come first.
     pub(super) fn new(documents: &[Value], host: &Host) -> Result<Self, MigrateError> {
-        let manifests = documents.iter().filter_map(|document| read(document, false));
+        let manifests = documents.iter().filter_map(|document| read(document, MapSource::Manifest));
         let mut maps: Vec<_> = manifests.collect();
         let release = host.namespace_of_release();
         if let Some(values) = host.values() {
-            maps.extend(of_plugins(values, release)?);
+            let source = if host.is_set() { MapSource::PluginsOfSet } else { MapSource::Plugins };
+            maps.extend(of_plugins(values, release)?.map(|map| ConfigMap { source, ..map }));
             maps.extend(list(values, "extraObjects").iter().filter_map(|o| extra(o, release)));
         }
         maps.sort_by_key(|map| map.namespace != release);
@@ -61,7 +74,7 @@ impl ConfigMaps {
 
     pub(super) fn entry(&self, name: &str, key: &str) -> Option<Entry<'_>> {
         let map = self.0.iter().find(|map| map.name == name)?;
-        Some(Entry { text: map.data.get(key)?, is_template: map.is_template })
+        Some(Entry { text: map.data.get(key)?, source: map.source })
     }
 
     /// The keys of a ConfigMap, if it is in the input.
@@ -71,7 +84,7 @@ impl ConfigMaps {
     }
 }
 
-fn read(document: &Value, is_template: bool) -> Option<ConfigMap> {
+fn read(document: &Value, source: MapSource) -> Option<ConfigMap> {
     let metadata = document.get("metadata").filter(|_| text(document, "kind") == "ConfigMap")?;
     let entries = |key: &str| document.get(key).and_then(Value::as_object).into_iter().flatten();
     let binary = entries("binaryData").filter_map(|(key, value)| {
@@ -84,7 +97,7 @@ fn read(document: &Value, is_template: bool) -> Option<ConfigMap> {
         name: text(metadata, "name").to_owned(),
         namespace: text(metadata, "namespace").to_owned(),
         data: texts.chain(binary).collect(),
-        is_template,
+        source,
     })
 }
 
@@ -92,7 +105,7 @@ fn read(document: &Value, is_template: bool) -> Option<ConfigMap> {
 /// into that of the release, which is also what a template most often stands for.
 fn extra(object: &Value, release: &str) -> Option<ConfigMap> {
     let parsed = object.as_str().and_then(|text| yaml::read(text.as_bytes()).ok());
-    let mut map = read(parsed.as_ref().unwrap_or(object), true)?;
+    let mut map = read(parsed.as_ref().unwrap_or(object), MapSource::ExtraObjects)?;
     if map.namespace.is_empty() || map.namespace.contains("{{") {
         release.clone_into(&mut map.namespace);
     }
@@ -123,7 +136,7 @@ fn of_plugins(values: &Value, namespace: &str) -> Result<Option<ConfigMap>, Migr
         data.insert(format!("{name}.yaml"), yaml::write(&definition)?);
     }
     let (name, namespace) = (OF_CHART.to_owned(), namespace.to_owned());
-    Ok(Some(ConfigMap { name, namespace, data, is_template: false }))
+    Ok(Some(ConfigMap { name, namespace, data, source: MapSource::Plugins }))
 }
 
 /// The plugins in `configs.cmp`.

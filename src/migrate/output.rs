@@ -39,12 +39,12 @@ pub(super) fn write(
     if !host.namespace().is_empty() {
         set(&mut object, &["metadata", "namespace"], json!(host.namespace()));
     }
-    let is_chart = host.values().is_some();
     for Definition { plugin, text } in definitions {
         let file = |name: &str| format!("{name}.yaml");
         let is_taken = |name: &str| object["data"].get(file(name)).is_some();
         let key = &file(&unused(&key(&plugin.name), is_taken));
-        let text = if is_chart && !plugin.is_template { escaped(text) } else { text.clone() };
+        let engines = if plugin.is_template { 0 } else { host.template_engines() };
+        let text = (0..engines).fold(text.clone(), |text, _| escaped(&text));
         set(&mut object, &["data", key], json!(text));
     }
     let Some(values) = host.values() else {
@@ -89,7 +89,7 @@ fn plugins_of_chart<'v>(
     changes
 }
 
-/// A text that Helm's `tpl` leaves as it is. The chart writes some texts between double quotes
+/// A text that an engine for Go templates, such as Helm's `tpl`, leaves as it is. The chart writes some texts between double quotes
 /// before, and a double quote in the braces would become `\"`, which is no template.
 fn escaped(text: &str) -> String {
     text.replace("{{", "{{`{{`}}")

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    config_map::ConfigMaps,
+    config_map::{ConfigMaps, MapSource},
     edit::{Edit, missed_key},
     error::MigrateError,
     field::{list, text, trimmed},
@@ -142,7 +142,16 @@ impl Sources<'_> {
             return Err(self.advice(sidecar));
         };
         if let Some(entry) = self.config_maps.entry(config_map, &key) {
-            return Ok((entry.text.to_owned(), entry.is_template, Some(config_map.to_owned())));
+            if entry.source == MapSource::PluginsOfSet && entry.text.contains("{{") {
+                return Err(format!(
+                    "configs.cmp of an ApplicationSet has the definition, with braces that the \
+                     ApplicationSet can replace: give the definition as the container has it, with \
+                     --definition {}=FILE",
+                    sidecar.name()
+                ));
+            }
+            let is_template = entry.source == MapSource::ExtraObjects;
+            return Ok((entry.text.to_owned(), is_template, Some(config_map.to_owned())));
         }
         Err(if self.config_maps.contains(config_map) {
             format!("ConfigMap `{config_map}` has no key `{key}`: the container could not start")

@@ -1,15 +1,18 @@
 //! Values of the Helm chart, alone or in an object.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Form, Host};
 use crate::{
     config::PEER_NAME,
-    migrate::field::{at, is_position},
+    migrate::field::{at, is_position, text},
 };
 
 /// Deepest place of chart values: below a parent chart, in a release, in a list.
 const MAX_DEPTH: usize = 9;
+
+/// The kind of which a controller makes other objects.
+const SET: &str = "ApplicationSet";
 
 impl Host {
     /// The values of the chart, if the document has some.
@@ -27,6 +30,20 @@ impl Host {
             |key: &String| if is_position(key) { format!("[{key}]") } else { format!(".{key}") };
         let path: String = self.base.iter().take(end).map(step).collect();
         path.trim_start_matches('.').to_owned()
+    }
+
+    /// True if a controller makes objects of the document, and can replace variables in them.
+    pub(in crate::migrate) fn is_set(&self) -> bool {
+        text(&self.document, "kind") == SET
+    }
+
+    /// Number of engines for Go templates that expand texts in the result: that of the chart, and
+    /// before it that of an `ApplicationSet`. The usual engine of an `ApplicationSet` is none: it
+    /// leaves braces without one of its own variables.
+    pub(in crate::migrate) fn template_engines(&self) -> usize {
+        let is_set =
+            self.is_set() && self.document.pointer("/spec/goTemplate") == Some(&json!(true));
+        usize::from(self.values().is_some()) + usize::from(is_set)
     }
 }
 

@@ -136,6 +136,41 @@ fn an_object_keeps_other_values() {
     assert_eq!(all.documents[0].pointer("/spec/values/configs/cmp"), Some(&expected));
 }
 
+/// An ApplicationSet with the values of chart.yaml.
+fn set(go_template: &str) -> String {
+    object(&format!(
+        "kind: ApplicationSet\nmetadata: {{name: argocd}}\nspec:\n goTemplate: {go_template}\n \
+         template:\n  spec:\n   source:\n    helm:\n     valuesObject:"
+    ))
+}
+
+#[test]
+fn braces_in_an_application_set_pass_each_of_its_engines() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = definition("avp-list").replace("[cat]", "[cat, '{{ .items }}']");
+    fs::write(file.path(), text).unwrap();
+    let given = format!("avp-list={}", file.path().display());
+    for (go_template, expected) in [
+        ("false", "'{{`{{`}} .items }}'"),
+        // The controller makes the line above of this one.
+        ("true", "'{{`{{`}}`{{`{{`}}`}} .items }}'"),
+    ] {
+        let result = migrated(&["--definition", &given], &set(go_template));
+        let path = "/spec/template/spec/source/helm/valuesObject/extraObjects/0/data/avp-list.yaml";
+        let text = result.documents[0].pointer(path).unwrap().as_str().unwrap();
+        assert!(text.contains(expected), "{text}");
+    }
+    let error = refused(&set("true"), &[]);
+    assert!(error.contains("with --definition avp-list=FILE"), "{error}");
+}
+
+#[test]
+fn an_object_without_a_name_is_named_by_its_kind() {
+    let head = "kind: Kustomization\nhelmCharts:\n- name: argo-cd\n  valuesInline:";
+    let report = migrated(&[], &object(head)).report;
+    assert!(report.contains("it is the whole Kustomization\n"), "{report}");
+}
+
 #[test]
 fn values_of_one_of_several_sources_are_found() {
     let head = "kind: Application\nmetadata: {name: argocd}\nspec:\n  destination: {namespace: argocd}\n  \
