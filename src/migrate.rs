@@ -149,7 +149,7 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     };
     let new = assemble(&blueprint, &host, &old, &mut report);
     advice::next_steps(&host, &blueprint, &mut report);
-    advice::old_config_maps(&host, &plugins, &new, &mut report);
+    advice::old_config_maps(&config_maps, &plugins, &new, &mut report);
     let extra_objects = ExtraObjects::new(&host, &documents, &plugins, &new);
     advice::extra_objects(&extra_objects, &mut report);
     advice::other_objects(&host, &documents, &mut report);

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{
+    config_map::ConfigMaps,
     container::{Blueprint, INSTALLER, NAME},
     extra_objects::ExtraObjects,
     field::text,
@@ -99,9 +100,15 @@ pub(super) fn next_steps(host: &Host, blueprint: &Blueprint<'_>, report: &mut Re
 }
 
 /// The `ConfigMap`s that nothing uses after the migration. The chart deletes its own.
-pub(super) fn old_config_maps(host: &Host, plugins: &[Plugin], new: &Lists, report: &mut Report) {
-    let unused = Plugin::unused_config_maps(plugins, new);
-    if host.values().is_none() && !unused.is_empty() {
+pub(super) fn old_config_maps(
+    maps: &ConfigMaps,
+    plugins: &[Plugin],
+    new: &Lists,
+    report: &mut Report,
+) {
+    let mut unused = Plugin::unused_config_maps(plugins, new);
+    unused.retain(|name| maps.is_manifest(name));
+    if !unused.is_empty() {
         let names = unused.into_iter().collect::<Vec<_>>().join(", ");
         report.next(format!("later, delete the ConfigMaps of the old sidecars: {names}"));
     }

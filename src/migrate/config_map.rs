@@ -63,6 +63,12 @@ impl ConfigMaps {
         Ok(Self(maps))
     }
 
+    /// True if a manifest of the input defines the ConfigMap, and not the chart.
+    pub(super) fn is_manifest(&self, name: &str) -> bool {
+        let mut maps = self.0.iter().filter(|map| map.name == name).map(|map| map.source);
+        maps.next() == Some(MapSource::Manifest) && maps.all(|source| source == MapSource::Manifest)
+    }
+
     /// True if a ConfigMap of the input has this name and at least one key.
     pub(super) fn is_taken(&self, name: &str) -> bool {
         self.0.iter().any(|map| map.name == name && !map.data.is_empty())

@@ -165,6 +165,20 @@ fn braces_in_an_application_set_pass_each_of_its_engines() {
 }
 
 #[test]
+fn a_config_map_of_a_manifest_is_to_be_deleted_later() {
+    let values = fs::read_to_string(fixture("umbrella.yaml")).unwrap();
+    let (_, rest) = values.split_once("  repoServer:\n").unwrap();
+    let map = format!(
+        "---\nkind: ConfigMap\nmetadata: {{name: cue-plugin}}\ndata: {{plugin.yaml: '{}'}}\n",
+        definition("cue")
+    );
+    let report = migrated(&[], &format!("argo-cd:\n  repoServer:\n{rest}{map}")).report;
+    let told = "later, delete the ConfigMaps of the old sidecars: cue-plugin\n";
+    assert!(report.contains(told), "{report}");
+    assert!(!migrated(&[], &values).report.contains("later, delete"), "the chart deletes it");
+}
+
+#[test]
 fn an_object_without_a_name_is_named_by_its_kind() {
     let head = "kind: Kustomization\nhelmCharts:\n- name: argo-cd\n  valuesInline:";
     let report = migrated(&[], &object(head)).report;
