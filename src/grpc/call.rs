@@ -93,13 +93,15 @@ impl Call {
         backend: &Backend,
         request: &Request<T>,
     ) -> Result<Self, Status> {
+        let granted = timeout(request.metadata().as_ref());
+        let granted = granted.map_err(|malformed| Status::internal(malformed.to_string()))?;
         if let Some(reached) = request.extensions().get::<Reached>() {
             reached.set();
         }
         let pinned = request.extensions().get::<Definitions>();
         let Definitions { pinned: plugin, newest, resets } =
             pinned.ok_or_else(|| Status::internal("a connection without a plugin"))?;
-        let deadline = Deadline::new(timeout(request.metadata()), None);
+        let deadline = Deadline::new(granted, None);
         let is_cpu_limited = backend.pipeline.budget.borrow().processors.is_some();
         let deadline = if is_cpu_limited { deadline.with_throttling() } else { deadline };
         let recorders = backend.recorders.clone();
