@@ -130,16 +130,23 @@ impl Deadline {
         Duration::from_millis(self.drain.into())
     }
 
+    /// The part of the client's deadline that is kept for the answer.
+    fn kept(&self, granted: Duration) -> Duration {
+        let throttling = THROTTLING_BUFFER.min(granted / MAX_THROTTLING_DIVISOR);
+        ANSWER_BUFFER + if self.is_throttled { throttling } else { Duration::ZERO }
+    }
+
+    /// True if the client grants no more than is kept for the answer: nothing can run.
+    #[must_use]
+    pub fn is_too_short(&self) -> bool {
+        self.client.is_some_and(|granted| granted <= self.kept(granted))
+    }
+
     fn limit_of(&self, clock: Clock) -> Option<Limit> {
         let (granted, from, reserved) = match clock {
             Clock::Client => {
                 let granted = self.client?;
-                let throttling = if self.is_throttled {
-                    THROTTLING_BUFFER.min(granted / MAX_THROTTLING_DIVISOR)
-                } else {
-                    Duration::ZERO
-                };
-                (granted, Duration::ZERO, ANSWER_BUFFER + throttling + self.drain())
+                (granted, Duration::ZERO, self.kept(granted) + self.drain())
             }
             Clock::Plugin => {
                 (self.plugin?, Duration::from_millis(self.packing.into()) * 100, Duration::ZERO)

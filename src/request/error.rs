@@ -20,7 +20,7 @@ pub enum RequestError {
     #[error(transparent)]
     Lease(#[from] NoLease),
     /// The deadline passed before the request had everything that it needs to start.
-    #[error("{passed}; until then the request waited for {awaited}")]
+    #[error("{passed}; {}", waited(passed, awaited))]
     Late {
         /// The thing that did not arrive.
         awaited: &'static str,
@@ -76,5 +76,35 @@ impl RequestError {
     /// a restart helps.
     pub fn without_uid(is_silent: bool) -> impl FnOnce(DeadlinePassed) -> Self {
         Self::late(if is_silent { "the spawner, which does not answer" } else { "a free UID" })
+    }
+}
+
+/// The reason why a request that waited did not start.
+fn waited(DeadlinePassed(deadline): &DeadlinePassed, awaited: &str) -> String {
+    if deadline.is_too_short() {
+        "the request did not wait: it had no more time than the 0.1s kept for its answer".into()
+    } else {
+        format!("until then the request waited for {awaited}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::request::Deadline;
+
+    #[test]
+    fn a_deadline_that_leaves_no_time_is_not_blamed_on_uids() {
+        let error = |milliseconds| {
+            let deadline = Deadline::new(Some(Duration::from_millis(milliseconds)), None);
+            RequestError::without_uid(false)(DeadlinePassed(deadline)).to_string()
+        };
+        for milliseconds in [0, 100] {
+            let error = error(milliseconds);
+            assert!(error.ends_with("the 0.1s kept for its answer"), "{error}");
+        }
+        assert!(error(101).ends_with("waited for a free UID"));
     }
 }
