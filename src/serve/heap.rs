@@ -9,6 +9,10 @@ use tokio::task::spawn_blocking;
 /// outputs keeps what it has freed.
 const GROWTH: u64 = 16 << 20;
 
+/// Number of connections after whose end the supervisor gives free memory back, because each
+/// took 20 KiB: clients may make no further call.
+const CROWD: usize = 800;
+
 /// Knows when free memory was given back.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
@@ -16,18 +20,28 @@ pub(super) struct Heap {
     rested_after: u64,
     /// Least memory since then, in bytes.
     least: Option<u64>,
+    /// Most open connections since then.
+    most: usize,
 }
 
 impl Heap {
     /// Gives free memory back after the last of many calls, and while calls run after
     /// growth. `ended` is the number of calls so far, and `is_idle` is true if none runs.
+    /// Of `connections` that are open, many fewer than before are a reason too.
     /// Each MiB takes a quarter of a millisecond, so connections do not wait for it.
-    pub(super) async fn give_back(&mut self, ended: u64, is_idle: bool) {
-        if self.is_due(ended, is_idle, own_memory()) {
+    pub(super) async fn give_back(&mut self, ended: u64, is_idle: bool, connections: usize) {
+        let are_gone = self.are_gone(connections);
+        if self.is_due(ended, is_idle, own_memory()) || are_gone {
             // It fails only if the runtime ends.
             let _ = spawn_blocking(give_back_free_memory).await;
             self.given_back(own_memory());
+            self.most = connections;
         }
+    }
+
+    fn are_gone(&mut self, connections: usize) -> bool {
+        self.most = self.most.max(connections);
+        self.most - connections >= CROWD
     }
 
     fn given_back(&mut self, memory: Option<u64>) {
@@ -65,6 +79,17 @@ mod tests {
         assert!(heap.is_due(4, true, Some(MIB)));
         assert!(!heap.is_due(4, true, Some(MIB)), "it was");
         assert!(heap.is_due(5, true, None));
+    }
+
+    #[test]
+    fn free_memory_is_given_back_after_many_connections_have_closed() {
+        let mut heap = Heap::default();
+        assert!(!heap.are_gone(CROWD), "all are open");
+        assert!(!heap.are_gone(1), "few are closed");
+        assert!(heap.are_gone(0));
+        assert!(!heap.are_gone(2 * CROWD));
+        heap.most = CROWD;
+        assert!(!heap.are_gone(CROWD), "those were reckoned with");
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl Housekeeping {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heap = Heap::default();
-        let Backend { pipeline, metrics, recorders, calls, .. } = &self.backend;
+        let Backend { pipeline, metrics, recorders, calls, room, .. } = &self.backend;
         loop {
             ticks.tick().await;
             pipeline.kept.sweep();
@@ -36,7 +36,7 @@ impl Housekeeping {
                 metrics.budget_used(resource, amount);
             }
             metrics.budget_short(&pipeline.admission.short_of());
-            heap.give_back(recorders.recent.total(), calls.is_empty()).await;
+            heap.give_back(recorders.recent.total(), calls.is_empty(), room.in_use()).await;
         }
     }
 
