@@ -34,6 +34,7 @@ mod stream;
 mod sweep;
 mod timeout;
 mod unknown;
+mod unread;
 mod version;
 mod warning_pause;
 mod wire;

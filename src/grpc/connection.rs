@@ -21,7 +21,10 @@ use super::{
     refusals::{Reached, Refusals},
     room::Room,
     service::PluginService,
-    stream, unknown,
+    stream,
+    timeout::timeout,
+    unknown,
+    unread::{self, Reader},
     warning_pause::WarningPause,
     wire::plugin::config_management_plugin_service_server::ConfigManagementPluginServiceServer,
 };
@@ -41,15 +44,22 @@ const MAX_STREAMS: u32 = 256;
 /// Longest headers of one call in bytes; equal to the limit of the authority repair.
 const MAX_HEADERS: u32 = 64 * 1024;
 
+/// Answers the calls of one plugin.
+#[derive(Clone, Debug)]
+struct Calls {
+    routes: Routes,
+    refusals: Refusals,
+    reader: Reader,
+}
+
 /// Serves connections of one plugin.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
-    routes: Routes,
+    calls: Calls,
     http: http2::Builder<Tasks>,
     backend: Backend,
     open_calls: OpenCalls,
     plugin: PluginName,
-    refusals: Refusals,
     /// The last warning of clients that make no call.
     silent: WarningPause,
     /// The last warning of clients that cancel their calls at once.
@@ -74,13 +84,14 @@ impl Server {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_concurrent_streams(MAX_STREAMS)
             .max_header_list_size(MAX_HEADERS);
+        let refusals = Refusals::new(plugin, backend.metrics.plugin(plugin.as_str()));
+        let reader = Reader::new(plugin, backend.stream_timeout);
         Self {
-            routes,
+            calls: Calls { routes, refusals, reader },
             http,
             backend: backend.clone(),
             open_calls: backend.open_calls.of_plugin(),
             plugin: plugin.clone(),
-            refusals: Refusals::new(plugin, backend.metrics.plugin(plugin.as_str())),
             silent: WarningPause::default(),
             resets: WarningPause::default(),
         }
@@ -99,15 +110,15 @@ impl Server {
     /// Serves a connection to its end. All its calls use the same definition, so
     /// discovery and generate cannot disagree.
     pub(super) fn serve(&self, stream: UnixStream, newest: NewestDefinition) {
-        let (routes, open_calls) = (self.routes.clone(), self.open_calls.clone());
+        let (calls, open_calls) = (self.calls.clone(), self.open_calls.clone());
         let pinned = Arc::clone(&newest.borrow());
         let definitions = Definitions { pinned, newest, resets: self.resets.clone() };
         let first = FirstCall::default();
-        let (calls, refusals) = (first.clone(), self.refusals.clone());
+        let begun = first.clone();
         let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
-            calls.begin();
+            begun.begin();
             request.extensions_mut().insert(definitions.clone());
-            answer(routes.clone(), open_calls.enter(), request, refusals.clone())
+            calls.clone().answer(open_calls.enter(), request)
         });
         // The memory that the unread archive of a waiting request may use.
         let Backend { archive_share, connections, room, .. } = &self.backend;
@@ -135,28 +146,32 @@ impl Server {
     }
 }
 
-/// Answers a call that was counted. A refused one is not read to its end: that would keep
-/// its memory.
-async fn answer(
-    routes: Routes,
-    entered: Result<OpenCall, Status>,
-    mut request: Request<hyper::body::Incoming>,
-    refusals: Refusals,
-) -> Result<Response<Body>, Infallible> {
-    let call = match entered {
-        Ok(call) => call,
-        Err(refusal) => {
-            refusals.count();
-            return Ok(refusal.into_http());
-        }
-    };
-    let (path, reached) = (request.uri().clone(), Reached::default());
-    request.extensions_mut().insert(reached.clone());
-    let answer = routes.oneshot(request.map(stream::body)).await?;
-    let answer = unknown::explain(path.path(), answer);
-    refusals.examine(path.path(), &reached, &answer);
-    let answer = encoded::send(answer);
-    Ok(answer.map(|body| call.until_sent(body)))
+impl Calls {
+    /// Answers a call that was counted. A refused one is not read to its end: that would keep
+    /// its memory.
+    async fn answer(
+        self,
+        entered: Result<OpenCall, Status>,
+        mut request: Request<hyper::body::Incoming>,
+    ) -> Result<Response<Body>, Infallible> {
+        let Self { routes, refusals, reader } = self;
+        let call = match entered {
+            Ok(call) => call,
+            Err(refusal) => {
+                refusals.count();
+                return Ok(refusal.into_http());
+            }
+        };
+        let (path, reached) = (request.uri().clone(), Reached::default());
+        // A call without a valid deadline is refused.
+        let reader = reader.granted(timeout(request.headers()).ok().flatten());
+        request.extensions_mut().insert(reached.clone());
+        let answer = routes.oneshot(request.map(stream::body)).await?;
+        let answer = unknown::explain(path.path(), answer);
+        refusals.examine(path.path(), &reached, &answer);
+        let answer = encoded::send(answer, reader);
+        Ok(answer.map(|body| call.until_sent(body)))
+    }
 }
 
 /// Makes hyper spawn its tasks on our tracker.
@@ -169,6 +184,7 @@ where
     F::Output: Send + 'static,
 {
     fn execute(&self, future: F) {
-        self.0.spawn(future);
+        // It is large, and a future that holds it would be several times as large.
+        self.0.spawn(unread::serve(Box::pin(future)));
     }
 }

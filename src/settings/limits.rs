@@ -111,7 +111,7 @@ pub(crate) static MAX_QUEUE: Setting = setting(Admission, COUNT)
 pub(crate) static STREAM_TIMEOUT: Setting = setting(Clocks, SOME_TIME)
     .flag("stream-timeout", "CMP_SUPERVISOR_STREAM_TIMEOUT")
     .default("30s")
-    .about("Time in which a client must send 64Ki of its repository, or the rest if it is less");
+    .about("Time in which a client must send 64Ki of its repository, or read 64Ki of its answer, or the rest if it is less");
 
 pub(crate) static EXEC_TIMEOUT: Setting = setting(Clocks, LIMIT_TIME)
     .flag("exec-timeout", "CMP_SUPERVISOR_EXEC_TIMEOUT")

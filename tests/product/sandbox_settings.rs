@@ -35,5 +35,6 @@ mod signals;
 mod space;
 mod ssh;
 mod typed;
+mod unread;
 mod variables;
 mod workspaces;

@@ -70,6 +70,13 @@ const SHOWN: &[(&str, &[&str])] = &[
     ("outputs that do not fit", &["outputs_that_fill_the_budget_leave_others_alone"]),
     ("more requests at a time", &["TestOursExplainsTheQueueToAClientThatStillSends"]),
     ("a client that sends less", &["TestOursEndsAStreamThatStalls"]),
+    (
+        "a client that reads less",
+        &[
+            "an_answer_that_is_not_read_ends_with_its_deadline_and_delays_no_shutdown",
+            "an_answer_is_dropped_if_its_client_reads_nothing",
+        ],
+    ),
     ("on a node with Linux 5.13 to 5.18", &["tree_moved"]),
     ("on a node with Linux 5.13 to 6.1", &["fs_truncate_open"]),
     ("a Unix socket in tier `landlock`", &["ip_bind_own", "ip_pair"]),
@@ -140,6 +147,7 @@ const SHOWN: &[(&str, &[&str])] = &[
         "time before the client's deadline that is kept",
         &["a_cpu_limit_leaves_the_answer_more_of_a_long_deadline"],
     ),
+    ("headers that no gRPC client sends", &["TestOursJudgesHeadersAsDocumented"]),
     ("a command after its deadline", &["TestWhatACommandStartedMayCleanUpAtTheDeadline"]),
     ("JSON with `\\/`", &["json_that_yaml_refuses_is_respelled"]),
     ("a key that a command's JSON", &["TestOursReadsRepeatedKeysAsDocumented"]),
