@@ -144,10 +144,13 @@ fn is_relative(program: &str) -> bool {
 }
 
 fn first_line(path: &Path) -> io::Result<String> {
+    if fs::metadata(path)?.is_file() { line(File::open(path)?) } else { Ok(String::new()) }
+}
+
+/// The first line of an open file.
+fn line(file: File) -> io::Result<String> {
     let mut start = Vec::new();
-    if fs::metadata(path)?.is_file() {
-        File::open(path)?.take(FIRST_LINE).read_to_end(&mut start)?;
-    }
+    file.take(FIRST_LINE).read_to_end(&mut start)?;
     let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
     Ok(String::from_utf8_lossy(line).into_owned())
 }

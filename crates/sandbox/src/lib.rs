@@ -16,6 +16,7 @@ mod readable;
 #[cfg(test)]
 mod skip;
 mod spawner;
+mod visible;
 mod wire;
 mod worker;
 
@@ -42,6 +43,7 @@ pub use self::{
     },
     readable::{Closing, Readable},
     spawner::{CACHES, PRIVATE, SUPERVISOR_CGROUP, WORKSPACES, most_leases, spawner_main},
+    visible::{CleanPath, Place, Sight, look},
     wire::{
         account::{Account, PASSWD},
         arguments::MAX_ARGUMENT,

@@ -3,7 +3,6 @@
 
 use std::{
     fs, io,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -50,13 +49,18 @@ impl Readable {
     /// process cannot see counts as one that can be named.
     #[must_use]
     pub fn closing(&self, path: &Path) -> Closing {
-        let real = fs::canonicalize(path).unwrap_or_else(|_closed| path.to_owned());
+        fs::canonicalize(path).map_or(Closing::Key, |real| self.closing_of(path, &real))
+    }
+
+    /// Tells the same of a path that leads to `real`. This accesses neither.
+    #[must_use]
+    pub fn closing_of(&self, path: &Path, real: &Path) -> Closing {
         let is_in =
-            |directory: &PathBuf| [path, &real].iter().any(|path| path.starts_with(directory));
+            |directory: &PathBuf| [path, real].iter().any(|path| path.starts_with(directory));
         if self.rules.secret.iter().any(is_in) {
             return Closing::Token;
         }
-        if self.rules.closes(path) { Closing::Always } else { Closing::Key }
+        if self.rules.exposed_by(path, real).is_some() { Closing::Always } else { Closing::Key }
     }
 
     /// Returns true if a path exists, or may exist where this process cannot look. This
@@ -66,27 +70,17 @@ impl Readable {
         !path.symlink_metadata().is_err_and(|error| error.kind() != io::ErrorKind::PermissionDenied)
     }
 
-    /// Returns true if nothing is at a path, as everybody can see. Where only some can look, a
-    /// command would learn it from the answer. This accesses the path.
-    #[must_use]
-    pub fn is_absent(&self, path: &Path) -> bool {
-        let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-        let is_public = |directory: &Path| match directory.metadata() {
-            Ok(metadata) => metadata.permissions().mode() & 0o001 != 0,
-            Err(error) => is_missing(&error),
-        };
-        path.symlink_metadata().is_err_and(|error| is_missing(&error))
-            && path.ancestors().skip(1).all(is_public)
-    }
-
     /// Applies the rules to the mounts of this process.
     pub fn find(setup: &Setup) -> io::Result<Self> {
         let order = SetupOrder::try_from(setup).map_err(io::Error::other)?;
         let rules =
             path_rules(&order, [WORKSPACES, CACHES, FRAME].map(|name| setup.work_dir.join(name)));
         let policy = policy(&order, &rules, &home_contents(&order)).map_err(io::Error::other)?;
-        let open = policy.image().map(Path::to_owned).chain(rules.common());
-        let open = open.collect();
+        let image = policy.image().flat_map(|path| {
+            // The rule for a link is for the directory to which it leads.
+            [Some(path.to_owned()), fs::canonicalize(path).ok()].into_iter().flatten()
+        });
+        let open = image.chain(rules.common()).collect();
         let is_data = |point: &PathBuf| {
             let is_inside = |path: &Path| point.starts_with(path);
             let is_around = |path: &PathBuf| is_inside(path) || path.starts_with(point);
@@ -247,21 +241,5 @@ mod tests {
             assert_eq!(found(path), Some(Path::new("/run/tools")), "{path}");
         }
         assert_eq!(found("/var/run/toolset"), None);
-    }
-
-    #[test]
-    fn a_path_is_absent_only_where_everybody_can_look() {
-        let directory = tempfile::tempdir().unwrap();
-        let readable = Readable::fixed(&[], &[]);
-        let set = |mode| fs::set_permissions(directory.path(), PermissionsExt::from_mode(mode));
-        let path = directory.path().join("new");
-        for (mode, is_absent) in [(0o701, true), (0o700, false)] {
-            set(mode).unwrap();
-            assert_eq!(readable.is_absent(&path), is_absent, "{mode:o}");
-            assert_eq!(readable.is_absent(&path.join("below")), is_absent, "{mode:o}");
-        }
-        set(0o701).unwrap();
-        fs::write(&path, "").unwrap();
-        assert!(!readable.is_absent(&path));
     }
 }

@@ -7,9 +7,10 @@ mod port;
 
 use std::path::Path;
 
+use cmp_sandbox::CleanPath;
+
 use self::port::port;
 use super::shell;
-use crate::programs::closed;
 
 /// Most lines that are read. An excerpt has no more that matter.
 const MAX_LINES: usize = 2000;
@@ -25,13 +26,13 @@ pub(super) enum Denial {
     /// A socket that listens.
     Listen,
     /// A socket file.
-    Socket(String),
+    Socket(CleanPath),
     /// A path that the kernel refused (EACCES).
-    Path(String),
+    Path(CleanPath),
     /// A path that could not be written to (EROFS).
-    Write(String),
+    Write(CleanPath),
     /// A path that was not there (ENOENT).
-    Absent(String),
+    Absent(CleanPath),
     /// A program that a shell found in no open directory of `PATH`, or could not start.
     Program(String),
 }
@@ -109,7 +110,7 @@ pub(super) fn denials(text: &str) -> Vec<Denial> {
 /// True for what may be a name of shared memory: these look like files in the root.
 fn is_name(denial: &Denial) -> bool {
     let Denial::Path(path) = denial else { return false };
-    Path::new(path).parent() == Some(Path::new("/"))
+    path.parent() == Some(Path::new("/"))
 }
 
 /// Calls in the trace of a text. Errors of Python and Java do not name the call that failed.
@@ -141,7 +142,7 @@ fn denial(line: &str, lower: &str, traced: Traced) -> Option<Denial> {
         return Some(Denial::Program(name.to_owned()));
     }
     if let Some(path) = shell::absent(line) {
-        return Some(Denial::Absent(path.to_owned()));
+        return named(path).map(Denial::Absent);
     }
     let find = |words: &[&str]| words.iter().filter_map(|word| lower.find(word)).min();
     let says = |words: &[&str]| find(words).is_some();
@@ -189,7 +190,7 @@ pub(super) fn is_of_server(lower: &str) -> bool {
 
 /// The absolute path in a line: the last one before the words at `at`, or else the
 /// first one after them.
-fn path(line: &str, at: usize) -> Option<String> {
+fn path(line: &str, at: usize) -> Option<CleanPath> {
     let (before, after) = line.split_at_checked(at)?;
     let mut last = paths(before).into_iter();
     let last = last.rfind(|(start, _)| *start > 0).map(|(_, path)| path);
@@ -198,7 +199,7 @@ fn path(line: &str, at: usize) -> Option<String> {
 
 /// Absolute paths with their positions. A path at the beginning of a line, before a
 /// colon, is the name of the program that complains.
-fn paths(text: &str) -> Vec<(usize, String)> {
+fn paths(text: &str) -> Vec<(usize, CleanPath)> {
     let mut found = Vec::new();
     let mut before = ' ';
     let mut rest = 0;
@@ -212,16 +213,18 @@ fn paths(text: &str) -> Vec<(usize, String)> {
             };
             let path = path.trim_end_matches([':', '.']);
             rest = at + path.len();
-            // Without `..`, which would lead from an open directory to a closed one.
-            let clean = closed::cleaned(Path::new(path)).display().to_string();
             // Two slashes begin the authority of a URL.
-            if clean.len() > 1 && !path.starts_with("//") {
-                found.push((at, clean));
-            }
+            let clean = named(path).filter(|_| !path.starts_with("//"));
+            found.extend(clean.map(|clean| (at, clean)));
         }
         before = character;
     }
     found
+}
+
+/// A path, but not the root, which a text often names for something else.
+fn named(path: &str) -> Option<CleanPath> {
+    CleanPath::new(Path::new(path)).filter(|path| path.file_name().is_some())
 }
 
 /// Characters before a path.

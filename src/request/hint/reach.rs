@@ -1,6 +1,7 @@
 //! Paths and ports that the sandbox lets a command reach, and the keys that open
 //! others.
 
+mod leads;
 mod replaced;
 
 use std::{
@@ -10,7 +11,8 @@ use std::{
 };
 
 use cmp_sandbox::{
-    Attempt, Bounds, Closing, Network, Readable, Refusal, SCRATCH_PATHS, home_above,
+    Attempt, Bounds, CleanPath, Closing, Network, Readable, Refusal, SCRATCH_PATHS, Sight,
+    home_above, look,
 };
 
 use super::{
@@ -20,7 +22,7 @@ use super::{
     tier::UNIX_SOCKETS,
 };
 use crate::{
-    programs::{TEMPORARY, closed, replaced::Decided},
+    programs::{TEMPORARY, replaced::Decided},
     volume::FileThread,
 };
 
@@ -135,40 +137,63 @@ impl Reach {
             )),
             Attempt::Limit(_) => None,
             Attempt::UnixSocket => Some(Advice::only(UNIX_SOCKETS)),
-            Attempt::SocketFile(path) => self.path_advice(bounds, &Denial::Socket(path.clone())),
-            Attempt::Read(path) | Attempt::Execute(path) if refusal.is_absence() => {
-                self.advice_for_absent(bounds, path)
-            }
-            Attempt::Execute(path) | Attempt::Read(path) if self.is_at_sockets(path) => {
-                self.sockets_advice(&Denial::Path(path.clone()))
-            }
-            Attempt::Execute(path) if self.is_own(path) => Some(Advice::only(
-                "files of the repository are not executable: set spec.preserveFileMode, or name \
-                 the interpreter",
-            )),
-            Attempt::Write(path) if bounds.is_read_only && self.is_own(path) => {
-                Some(Advice::only(READ_ONLY))
-            }
-            Attempt::Read(path) | Attempt::Write(path) if self.is_own(path) => {
-                Some(Advice::only(format!("the sandbox closes `{path}`, and no key opens it")))
-            }
-            Attempt::Write(path) => self.path_advice(bounds, &Denial::Write(path.clone())),
-            Attempt::Read(path) | Attempt::Execute(path) if refusal.is_write_protected() => {
-                self.path_advice(bounds, &Denial::Write(path.clone()))
-            }
-            Attempt::Read(path) | Attempt::Execute(path) => {
-                self.path_advice(bounds, &Denial::Path(path.clone()))
+            Attempt::SocketFile(path)
+            | Attempt::Read(path)
+            | Attempt::Execute(path)
+            | Attempt::Write(path) => {
+                self.advise_on_path(bounds, refusal, CleanPath::new(Path::new(path))?)
             }
         }
     }
 
+    fn advise_on_path(
+        &self,
+        bounds: &Bounds,
+        refusal: &Refusal,
+        path: CleanPath,
+    ) -> Option<Advice> {
+        let is_own = self.is_own(&path);
+        let denial = match &refusal.attempt {
+            Attempt::SocketFile(_) => Denial::Socket(path),
+            Attempt::Read(_) | Attempt::Execute(_) if refusal.is_absence() => {
+                return self.advice_for_absent(bounds, &path);
+            }
+            Attempt::Execute(_) | Attempt::Read(_) if self.is_at_sockets(&path) => {
+                return self.sockets_advice(&Denial::Path(path));
+            }
+            Attempt::Execute(_) if is_own => {
+                return Some(Advice::only(
+                    "files of the repository are not executable: set spec.preserveFileMode, or name \
+                     the interpreter",
+                ));
+            }
+            Attempt::Write(_) if bounds.is_read_only && is_own => {
+                return Some(Advice::only(READ_ONLY));
+            }
+            Attempt::Read(_) | Attempt::Write(_) if is_own => {
+                let text = format!("the sandbox closes `{path}`, and no key opens it");
+                return Some(Advice::only(text));
+            }
+            Attempt::Write(_) => Denial::Write(path),
+            Attempt::Read(_) | Attempt::Execute(_) if refusal.is_write_protected() => {
+                Denial::Write(path)
+            }
+            Attempt::Read(_) | Attempt::Execute(_) => Denial::Path(path),
+            Attempt::Connect(_)
+            | Attempt::Listen(_)
+            | Attempt::Internet
+            | Attempt::Limit(_)
+            | Attempt::UnixSocket => return None,
+        };
+        self.path_advice(bounds, &denial)
+    }
+
     /// The advice about a file that is missing in the sandbox, if it may exist outside.
     /// `render --observe` looks again, with more rights.
-    fn advice_for_absent(&self, bounds: &Bounds, path: &str) -> Option<Advice> {
-        let exists =
-            self.readable.as_ref().is_some_and(|readable| readable.may_exist(Path::new(path)));
-        let absent = || self.path_advice(bounds, &Denial::Absent(path.to_owned()));
-        let closed = || self.path_advice(bounds, &Denial::Path(path.to_owned()));
+    fn advice_for_absent(&self, bounds: &Bounds, path: &CleanPath) -> Option<Advice> {
+        let exists = self.readable.as_ref().is_some_and(|readable| readable.may_exist(path));
+        let absent = || self.path_advice(bounds, &Denial::Absent(path.clone()));
+        let closed = || self.path_advice(bounds, &Denial::Path(path.clone()));
         if exists { absent().or_else(closed) } else { None }
     }
 
@@ -176,19 +201,17 @@ impl Reach {
     /// at the container's would tell the command if the path exists there.
     fn is_private(&self, bounds: &Bounds, denial: &Denial) -> bool {
         let (Denial::Path(path) | Denial::Write(path)) = denial else { return false };
-        let path = Path::new(path);
         let is_named = bounds.readable().any(|named| path.starts_with(named));
         self.hides_closed && is_temporary(path) && !is_named
     }
 
-    fn is_own(&self, path: &str) -> bool {
-        self.readable.as_ref().is_some_and(|readable| readable.is_own(Path::new(path)))
+    fn is_own(&self, path: &Path) -> bool {
+        self.readable.as_ref().is_some_and(|readable| readable.is_own(path))
     }
 
     /// True for a path in the directory of the sockets.
-    fn is_at_sockets(&self, path: &str) -> bool {
-        let has_sockets = !self.sockets.as_os_str().is_empty();
-        has_sockets && Path::new(path).starts_with(&self.sockets)
+    fn is_at_sockets(&self, path: &Path) -> bool {
+        !self.sockets.as_os_str().is_empty() && path.starts_with(&self.sockets)
     }
 
     /// The advice about a program or a file that a sidecar had beside its socket.
@@ -245,75 +268,59 @@ impl Reach {
     fn path_advice(&self, bounds: &Bounds, denial: &Denial) -> Option<Advice> {
         let readable = self.readable.as_ref()?;
         let is_named = |path: &Path| bounds.readable().any(|named| path.starts_with(named));
-        let program = match denial {
-            Denial::Path(text) | Denial::Absent(text) => Some(PathBuf::from(text)),
-            Denial::Program(name) => closed::named(name, &self.search),
-            Denial::Connect { .. } | Denial::Listen | Denial::Socket(_) | Denial::Write(_) => None,
-        };
-        let is_open = |path: &Path| is_named(path) || readable.is_open(path);
-        let leads = |program: &PathBuf| {
-            let is_shared = is_open(program) && !readable.is_own(program);
-            // The rule for a name is for the file to which it leads.
-            let is_file = bounds.readable().any(|named| named == program);
-            let real = is_file.then(|| closed::real(program)).flatten();
-            let start = real.as_ref().unwrap_or(program);
-            let is_open = |path: &Path| is_open(path) || path == start;
-            let closed = is_shared.then(|| closed::closed(start, is_open)).flatten()?;
-            Some(Advice::only(leads(program, &closed)))
-        };
-        if let Some(advice) = program.as_ref().and_then(leads) {
+        if let Some(advice) = self.leads(bounds, denial) {
             return Some(advice);
         }
         match denial {
-            Denial::Socket(text) => (!readable.is_own(Path::new(text))).then(|| {
-                Advice::only(format!("the sandbox closes the socket `{text}`, and no key opens it"))
+            Denial::Socket(path) => (!readable.is_own(path)).then(|| {
+                Advice::only(format!("the sandbox closes the socket `{path}`, and no key opens it"))
             }),
-            Denial::Path(text) | Denial::Write(text) if readable.is_own(Path::new(text)) => None,
-            Denial::Path(text)
-                if is_named(Path::new(text)) || readable.is_open(Path::new(text)) =>
-            {
+            Denial::Path(path) | Denial::Write(path) if readable.is_own(path) => None,
+            Denial::Path(path) if is_named(path) || readable.is_open(path) => {
                 Some(Advice::only(format!(
-                    "the sandbox allows reading `{text}` as far as the file's mode does, and not \
+                    "the sandbox allows reading `{path}` as far as the file's mode does, and not \
                      changing it: {WRITABLE}"
                 )))
             }
-            Denial::Path(text) => Some(self.advice_for_closed(readable, text)),
-            Denial::Write(text) => {
-                let rest = self.instead(Path::new(text));
-                Some(Advice::only(format!("the sandbox write-protects `{text}`: {rest}")))
+            Denial::Path(path) => Some(self.advice_for_closed(readable, path)),
+            Denial::Write(path) => {
+                let rest = self.instead(path);
+                Some(Advice::only(format!("the sandbox write-protects `{path}`: {rest}")))
             }
-            Denial::Absent(text) if !is_named(Path::new(text)) => {
-                self.advice_for_hidden(readable, text)
-            }
+            Denial::Absent(path) if !is_named(path) => self.advice_for_hidden(readable, path),
             Denial::Absent(_) | Denial::Connect { .. } | Denial::Listen | Denial::Program(_) => {
                 None
             }
         }
     }
 
-    /// The advice about a closed path.
-    fn advice_for_closed(&self, readable: &Readable, text: &str) -> Advice {
-        let path = Path::new(text);
+    /// The advice about a closed path. It depends on what everybody can see there, and in
+    /// namespaces not even on that: commands would learn from it what exists.
+    fn advice_for_closed(&self, readable: &Readable, path: &CleanPath) -> Advice {
         let rest = self.instead(path);
-        // A file that it wants to create: a path to read must exist, in each later request too.
-        let is_temporary_one = is_temporary(path) && !readable.may_exist(path);
-        let is_new = is_temporary_one || !self.hides_closed && readable.is_absent(path);
-        match readable.closing(path) {
-            Closing::Key if is_new => Advice::only(format!("the sandbox closes `{text}`: {rest}")),
+        let sight = if self.hides_closed { Sight::Unseen } else { look(path, |_| true) };
+        // A path to read must exist, in each later request too, so not one to be created.
+        let (real, is_new) = match &sight {
+            Sight::Found(place) => (place.path(), false),
+            Sight::Absent => (path, true),
+            Sight::Beyond(_) | Sight::Unseen => (path, false),
+        };
+        match readable.closing_of(path, real) {
+            Closing::Key if is_new => Advice::only(format!("the sandbox closes `{path}`: {rest}")),
             Closing::Key => Advice::by(
-                Opening::Read(text.to_owned()),
+                Opening::Read(path.to_string()),
                 format!(
-                    "the sandbox closes `{text}`: to let it read that, add {text} to \
+                    "the sandbox closes `{path}`: to let it read that, add {path} to \
                      spec.sandbox.read or --read; {rest}"
                 ),
             ),
             Closing::Token => Advice::only(format!(
-                "the sandbox closes `{text}`, a token of the Pod: spec.sandbox.read can name it, \
+                "the sandbox closes `{path}`, a token of the Pod: spec.sandbox.read can name it, \
                  but everybody who can change a rendered repository could then take and use it"
             )),
             Closing::Always => {
                 let rest = is_temporary(path).then(|| format!("; {rest}")).unwrap_or_default();
-                Advice::only(format!("the sandbox closes `{text}`, and no key opens it{rest}"))
+                Advice::only(format!("the sandbox closes `{path}`, and no key opens it{rest}"))
             }
         }
     }
@@ -335,27 +342,17 @@ impl Reach {
 
     /// The advice about a path that is not there, if that may be because of the sandbox.
     /// This does not access the path: commands would learn from the error whether it exists.
-    fn advice_for_hidden(&self, readable: &Readable, text: &str) -> Option<Advice> {
-        let path = Path::new(text);
+    fn advice_for_hidden(&self, readable: &Readable, path: &CleanPath) -> Option<Advice> {
         let what = if let Some(mount) = readable.closed_mount(path) {
-            format!("the mount {}: to let it read `{text}`", mount.display())
+            format!("the mount {}: to let it read `{path}`", mount.display())
         } else {
             let home = closed_home(readable, path).filter(|_| self.hides_closed)?;
-            format!("{home}: if `{text}` is in the image and it needs that")
+            format!("{home}: if `{path}` is in the image and it needs that")
         };
-        let key = Opening::Read(text.to_owned());
-        let advice = format!("the sandbox hides {what}, add {text} to spec.sandbox.read or --read");
+        let key = Opening::Read(path.to_string());
+        let advice = format!("the sandbox hides {what}, add {path} to spec.sandbox.read or --read");
         Some(Advice::by(key, advice))
     }
-}
-
-/// The sentence about a program that needs a closed path.
-fn leads(program: &Path, closed: &Path) -> String {
-    let (program, closed) = (program.display(), closed.display());
-    format!(
-        "`{program}` leads to `{closed}`, which the sandbox closes: install it elsewhere, such as in \
-         /opt, or add its directory to spec.sandbox.read or --read"
-    )
 }
 
 fn is_temporary(path: &Path) -> bool {

@@ -3,6 +3,7 @@
 use std::{
     fs,
     net::{SocketAddr, TcpListener},
+    os::unix::fs::{PermissionsExt, chown, symlink},
     path::Path,
     thread,
 };
@@ -38,6 +39,9 @@ const CLIENTS: [(&str, &str); 5] = [
     ("/usr/bin/wget", "wget -t 1 -O - http://127.0.0.1:PORT/"),
 ];
 
+/// UID of a supervisor that root starts.
+const SUPERVISOR: u32 = 999;
+
 fn render(tier: &str, script: &str) -> Rendered {
     Bench::new("", &format!("{script}; exit 1")).render(tier, &[])
 }
@@ -60,6 +64,42 @@ fn a_closed_path_is_named_with_the_key_that_opens_it() {
                 "{tier}: {error}"
             );
             assert!(!error.contains("TCP"), "{tier}: {error}");
+        }
+    }
+}
+
+/// A command can print any path, and the supervisor may look where the command may not.
+#[test]
+fn a_message_that_a_command_makes_up_shows_nothing_of_closed_directories() {
+    for tier in isolating_tiers() {
+        let bench = Bench::new("", "cat message >&2; exit 1");
+        let (secret, tools) = (bench.path("secret"), bench.path("tools"));
+        fs::create_dir_all(secret.join("..2026")).unwrap();
+        fs::create_dir(&tools).unwrap();
+        fs::write(secret.join("..2026/password"), "#!/hidden/program\n").unwrap();
+        symlink("..2026", secret.join("..data")).unwrap();
+        symlink("..data/password", secret.join("password")).unwrap();
+        symlink("../secret", tools.join("all")).unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o700)).unwrap();
+        if geteuid().is_root() {
+            for path in [secret.clone(), secret.join("..2026"), secret.join("..2026/password")] {
+                chown(path, Some(SUPERVISOR), Some(SUPERVISOR)).unwrap();
+            }
+        }
+        let _server = bench.serve(tier, &["--read", tools.to_str().unwrap()]);
+        let said = |path: &str, name: &str, words: &str| {
+            let line = format!("sh: 1: {}/{path}/{name}: {words}\n", tools.display());
+            fs::write(bench.path("app/message"), line).unwrap();
+            let rendered = bench.ask("tried", &[]);
+            let hint = rendered.error().rsplit_once(words).unwrap().1.to_owned();
+            assert!(!hint.contains("..2026") && !hint.contains("hidden"), "{tier}: {hint}");
+            hint.replace(name, "NAME")
+        };
+        for path in ["../secret", "all"] {
+            for words in ["not found", "Permission denied", "No such file or directory"] {
+                let [there, missing] = ["password", "nothing"].map(|name| said(path, name, words));
+                assert_eq!(there, missing, "{tier}: {path}: {words}");
+            }
         }
     }
 }

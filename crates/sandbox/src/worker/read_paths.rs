@@ -104,9 +104,16 @@ impl PathRules {
         self.one(name).ok().map(|path| path.real)
     }
 
-    /// True if naming a path would expose something that no worker may read.
-    pub(crate) fn closes(&self, path: &Path) -> bool {
-        matches!(self.one(path), Err(NotReadable::Closed { .. }))
+    /// The hidden path that a request could read if it could read this path, which leads to
+    /// `real`. This accesses neither.
+    pub(crate) fn exposed_by(&self, path: &Path, real: &Path) -> Option<&Path> {
+        let meets = |hidden: &&Path| {
+            [path, real].iter().any(|path| path.starts_with(hidden) || hidden.starts_with(path))
+        };
+        let is_above = |secret: &&Path| [path, real].iter().any(|path| secret.starts_with(path));
+        let mut closed = self.hidden.iter().map(PathBuf::as_path).chain(KERNEL.map(Path::new));
+        let mut secret = self.secret.iter().map(PathBuf::as_path);
+        closed.find(meets).or_else(|| secret.find(is_above))
     }
 
     /// Real paths that every worker may read besides the image.
@@ -177,17 +184,7 @@ impl PathRules {
     fn attempt(&self, path: &Path) -> Result<ReadPath, NotReadable> {
         let missing = |error| NotReadable::Missing { path: path.to_owned(), error };
         let real = fs::canonicalize(path).map_err(missing)?;
-        let closed = self.hidden.iter().map(PathBuf::as_path).chain(KERNEL.map(Path::new));
-        let meets = |hidden: &Path| {
-            [path, &real].iter().any(|path| path.starts_with(hidden) || hidden.starts_with(path))
-        };
-        let is_above = |secret: &Path| [path, &real].iter().any(|path| secret.starts_with(path));
-        let mut secret = self.secret.iter().map(PathBuf::as_path);
-        let exposed = closed
-            .into_iter()
-            .find(|hidden| meets(hidden))
-            .or_else(|| secret.find(|secret| is_above(secret)));
-        if let Some(exposed) = exposed {
+        if let Some(exposed) = self.exposed_by(path, &real) {
             let (path, hidden) = (path.to_owned(), exposed.to_owned());
             return Err(NotReadable::Closed { path, hidden });
         }

@@ -1,5 +1,9 @@
 use super::*;
 
+fn clean(path: &str) -> CleanPath {
+    CleanPath::new(Path::new(path)).unwrap()
+}
+
 fn connect(port: u16) -> Denial {
     Denial::Connect { port: Some(port), is_certain: true }
 }
@@ -113,7 +117,7 @@ fn refused_paths_are_found() {
         "Load key \"/srv/x\": Permission denied",
         "fatal: cannot change to '/srv/x': Permission denied",
     ] {
-        assert_eq!(denials(line), [Denial::Path("/srv/x".to_owned())], "{line}");
+        assert_eq!(denials(line), [Denial::Path(clean("/srv/x"))], "{line}");
     }
     for line in [
         "Error: connect EACCES /srv/x",
@@ -121,7 +125,7 @@ fn refused_paths_are_found() {
         "dial unix /srv/x: connect: permission denied",
         "listen unix /srv/x: bind: permission denied",
     ] {
-        assert_eq!(denials(line), [Denial::Socket("/srv/x".to_owned())], "{line}");
+        assert_eq!(denials(line), [Denial::Socket(clean("/srv/x"))], "{line}");
     }
     for line in [
         "bash: line 1: /usr/x: Read-only file system",
@@ -133,7 +137,7 @@ fn refused_paths_are_found() {
         "Error: EACCES: permission denied, mkdir '/usr/x'",
         "OSError: [Errno 30] Read-only file system: '/usr/x'",
     ] {
-        assert_eq!(denials(line), [Denial::Write("/usr/x".to_owned())], "{line}");
+        assert_eq!(denials(line), [Denial::Write(clean("/usr/x"))], "{line}");
     }
     for line in [
         "cat: /srv/x: No such file or directory",
@@ -142,8 +146,10 @@ fn refused_paths_are_found() {
         "open /srv/x: no such file or directory",
         "sh: 0: cannot open /srv/x: No such file",
         "sh: 1: /srv/x: not found",
+        "sh: 1: /usr/bin/../../srv/x: not found",
+        "cat: /usr/bin/../../srv/x: No such file or directory",
     ] {
-        assert_eq!(denials(line), [Denial::Absent("/srv/x".to_owned())], "{line}");
+        assert_eq!(denials(line), [Denial::Absent(clean("/srv/x"))], "{line}");
     }
 }
 
@@ -152,9 +158,9 @@ fn a_refusal_is_found_across_the_line_breaks_of_sops() {
     let text = "Group 0: FAILED\n  age1x: FAILED\n    - | failed to load age identities: failed to \
                 open\n      | SOPS_AGE_KEY_FILE file: open\n      | /srv/x: permission\n      | \
                 denied\n\nRecovery failed because no master key\n";
-    assert_eq!(denials(text), [Denial::Path("/srv/x".to_owned())]);
+    assert_eq!(denials(text), [Denial::Path(clean("/srv/x"))]);
     let text = text.replace("permission", "no such file or").replace("denied", "directory");
-    assert_eq!(denials(&text), [Denial::Absent("/srv/x".to_owned())]);
+    assert_eq!(denials(&text), [Denial::Absent(clean("/srv/x"))]);
 }
 
 #[test]
@@ -191,5 +197,5 @@ fn a_name_of_shared_memory_is_no_path() {
     let denied = "PermissionError: [Errno 13] Permission denied: '/psm_c987a893'";
     let traced = format!("    self._fd = _posixshmem.shm_open(\n{denied}");
     assert_eq!(denials(&traced), []);
-    assert_eq!(denials(denied), [Denial::Path("/psm_c987a893".to_owned())]);
+    assert_eq!(denials(denied), [Denial::Path(clean("/psm_c987a893"))]);
 }

@@ -20,19 +20,17 @@ impl Reach {
         decided: Decided,
     ) -> Option<Advice> {
         let readable = self.readable.as_ref()?;
-        let Denial::Path(text) = denial else { return None };
+        let Denial::Path(path) = denial else { return None };
         // In namespaces, a request keeps the version of its start.
         if self.hides_closed {
             return None;
         }
-        let path = Path::new(text);
         let is_script = readable.is_beside_definitions(path);
         let is_named =
-            |named: &Path| named == path || path.starts_with(named) && is_versioned(named);
-        if !is_script && !bounds.readable().any(is_named) {
-            return None;
-        }
-        let volume = decided.replaced(path)?.display();
+            |named: &&Path| *named == &**path || path.starts_with(named) && is_versioned(named);
+        // Not the path of the message: below the named one, links may lead anywhere.
+        let named = bounds.readable().find(is_named).or(is_script.then_some(&**path))?;
+        let volume = decided.replaced(named)?.display();
         let remedy = if is_script {
             "mount scripts as a volume of their own, where new files can be read at once".to_owned()
         } else {

@@ -1,9 +1,21 @@
-use std::fs;
+use std::{
+    fs::{self, Permissions, set_permissions},
+    os::unix::fs::{PermissionsExt, symlink},
+};
+
+use tempfile::TempDir;
 
 use super::*;
 
 const NAMESPACES: &str =
     ", or a supervisor with --isolation namespaces, where each command has its own";
+
+/// A directory that everybody may enter.
+fn public() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+    directory
+}
 
 fn refusal(text: &str) -> String {
     refusal_in(true, text)
@@ -21,10 +33,10 @@ fn refusal_in(hides_closed: bool, text: &str) -> String {
 
 #[test]
 fn a_program_that_leads_to_a_closed_path_names_it() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = public();
     let open = directory.path().to_str().unwrap();
     let tool = directory.path().join("tool");
-    std::os::unix::fs::symlink("/root/.local/bin/tool", &tool).unwrap();
+    symlink("/root/.local/bin/tool", &tool).unwrap();
     let reach = Reach {
         readable: Some(Readable::fixed(&[open], &[])),
         search: open.into(),
@@ -141,8 +153,9 @@ fn only_a_path_that_exists_can_be_named() {
         ("/var/tmp/to-create", String::new()),
     ] {
         let missing = format!("PermissionError: [Errno 13] Permission denied: '{path}'");
+        let key = if path.starts_with("/dev") { ", and no key opens it;" } else { ":" };
         let expected =
-            format!("the sandbox closes `{path}`: for temporary files, use $TMPDIR{tier}");
+            format!("the sandbox closes `{path}`{key} for temporary files, use $TMPDIR{tier}");
         assert_eq!(refusal_in(false, &missing), expected);
     }
     for path in ["/to-create", "/var/no-such/to-create"] {
@@ -207,19 +220,74 @@ fn without_a_sandbox_nothing_is_refused_by_it() {
     }
 }
 
-#[test]
-fn a_path_that_leaves_an_open_directory_is_not_followed() {
-    let directory = tempfile::tempdir().unwrap();
+/// A Secret in a closed directory, beside an open one with links into it.
+fn secret_beside_tools() -> (TempDir, Reach) {
+    let directory = public();
     let at = |name: &str| directory.path().join(name);
-    fs::create_dir(at("open")).unwrap();
-    std::os::unix::fs::symlink("/root/secret", at("closed")).unwrap();
-    let open = at("open").into_os_string().into_string().unwrap();
-    let reach = Reach { readable: Some(Readable::fixed(&[&open], &[])), ..Reach::default() };
-    for words in ["Permission denied", "No such file or directory"] {
-        let line = format!("cat: {open}/../closed: {words}");
-        let shown = reach.refusal(&Bounds::default(), &line).unwrap_or_default();
-        assert!(!shown.contains("/root/secret"), "{shown}");
+    fs::create_dir_all(at("secret/..1")).unwrap();
+    fs::create_dir(at("tools")).unwrap();
+    fs::write(at("secret/..1/password"), "#!/hidden/interpreter\n").unwrap();
+    for (name, target) in [
+        ("secret/..data", "..1"),
+        ("secret/password", "..data/password"),
+        ("tools/password", "../secret/password"),
+        ("tools/missing", "../secret/missing"),
+        ("tools/all", "../secret"),
+        ("tools/self", "/proc/self/cwd/Cargo.toml"),
+    ] {
+        symlink(target, at(name)).unwrap();
     }
+    set_permissions(at("secret"), Permissions::from_mode(0o700)).unwrap();
+    let tools = at("tools").into_os_string().into_string().unwrap();
+    let readable = Some(Readable::fixed(&[&tools], &[]));
+    let reach = Reach { readable, search: tools.into(), ..Reach::default() };
+    (directory, reach)
+}
+
+#[test]
+fn nobody_learns_from_a_message_what_is_in_a_closed_directory() {
+    let (directory, mut reach) = secret_beside_tools();
+    let top = directory.path().display();
+    let ends = ["Permission denied", "No such file or directory", "not found"];
+    for hides_closed in [true, false] {
+        reach.hides_closed = hides_closed;
+        let said = |place: &str, name: &str, end: &str| {
+            let line = format!("sh: 1: {top}/{place}{name}: {end}");
+            reach.refusal(&Bounds::default(), &line).unwrap_or_default().replace(name, "NAME")
+        };
+        for place in ["tools/../secret/", "tools/all/", "tools/", "tools/all/../secret/"] {
+            for end in ends {
+                let shown = said(place, "password", end);
+                assert!(!shown.contains("..") && !shown.contains("hidden"), "{shown}");
+                assert_eq!(shown, said(place, "missing", end), "{place} {end}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nobody_looks_at_what_the_kernel_shows_of_the_supervisor() {
+    let (directory, reach) = secret_beside_tools();
+    let tools = directory.path().join("tools");
+    for path in ["self", "../../../../../proc/self/cwd", "../../../../../proc/self/fd/0"] {
+        let line = format!("sh: 1: {}: not found", tools.join(path).display());
+        let shown = reach.refusal(&Bounds::default(), &line).unwrap_or_default();
+        let cwd = std::env::current_dir().unwrap();
+        assert!(!shown.contains(cwd.to_str().unwrap()), "{shown}");
+        assert_eq!(shown.is_empty(), path != "self", "the link alone is open: {shown}");
+    }
+}
+
+#[test]
+fn a_closed_directory_for_temporary_files_does_not_show_its_names() {
+    let directory = tempfile::tempdir_in("/tmp").unwrap();
+    fs::write(directory.path().join("a"), "").unwrap();
+    set_permissions(directory.path(), Permissions::from_mode(0o700)).unwrap();
+    let said = |name: &str| {
+        let path = directory.path().join(name);
+        refusal_in(false, &format!("cat: {}: Permission denied", path.display()))
+    };
+    assert_eq!(said("a").replace("/a", "/b"), said("b"));
 }
 
 #[test]
@@ -230,13 +298,13 @@ fn a_named_file_of_a_volume_that_was_replaced_is_told_from_others() {
     fs::create_dir(top.join("..1")).unwrap();
     for name in ["file", "run.sh"] {
         fs::write(top.join("..1").join(name), "#!/bin/sh\n").unwrap();
-        std::os::unix::fs::symlink(format!("..data/{name}"), top.join(name)).unwrap();
+        symlink(format!("..data/{name}"), top.join(name)).unwrap();
     }
-    std::os::unix::fs::symlink("..1", top.join("..data")).unwrap();
-    let readable = Some(Readable::fixed(&["/bin"], &[]));
+    symlink("..1", top.join("..data")).unwrap();
+    let readable = Some(Readable::fixed(&["/bin", "/usr"], &[]));
     let reach = Reach { readable, ..Reach::default() };
     let bounds = Bounds { read: vec![top.join("file")], ..Bounds::default() };
-    let denied = |name: &str| Denial::Path(top.join(name).display().to_string());
+    let denied = |name: &str| Denial::Path(CleanPath::new(&top.join(name)).unwrap());
     let replaced = |name| reach.replaced(&bounds, &denied(name), decided);
     let advice = replaced("file").unwrap();
     let expected = format!("{0} was replaced while the command ran: name {0} its", top.display());
@@ -248,12 +316,19 @@ fn a_named_file_of_a_volume_that_was_replaced_is_told_from_others() {
         reach.replaced(&bounds, &denied(&format!("{named}/key")), decided).is_some()
     };
     fs::create_dir(top.join("..1/sub")).unwrap();
-    std::os::unix::fs::symlink("..data/sub", top.join("sub")).unwrap();
+    symlink("..data/sub", top.join("sub")).unwrap();
     fs::create_dir(top.join("plain")).unwrap();
     assert_eq!(["sub", "plain"].map(below), [true, false]);
-    let absent = Denial::Absent(top.join("file").display().to_string());
+    // Below a named directory, a link may lead to a closed volume.
+    fs::create_dir_all(top.join("closed/..1")).unwrap();
+    symlink("..1", top.join("closed/..data")).unwrap();
+    symlink(top.join("closed"), top.join("..1/sub/link")).unwrap();
+    let bounds_of_sub = Bounds { read: vec![top.join("sub")], ..Bounds::default() };
+    let advice = reach.replaced(&bounds_of_sub, &denied("sub/link/key"), decided).unwrap();
+    assert!(advice.text.starts_with(&format!("{} was", top.display())), "{}", advice.text);
+    let absent = Denial::Absent(CleanPath::new(&top.join("file")).unwrap());
     assert_eq!(reach.replaced(&bounds, &absent, decided), None, "no rule refused it");
-    let readable = Some(Readable::fixed(&["/bin"], &[]));
+    let readable = Some(Readable::fixed(&["/bin", "/usr"], &[]));
     let namespaces = Reach { readable, hides_closed: true, ..Reach::default() };
     assert_eq!(namespaces.replaced(&bounds, &denied("file"), decided), None);
     // The link does not make it a closed path.
