@@ -12,6 +12,14 @@ const SIGBUS: i32 = 7;
 /// Words of programs that found no space (ENOSPC), in lower case.
 const NO_SPACE: &str = "no space left on device";
 
+/// The words of `fallocate` if no space can be reserved, and the remedy.
+const NOT_RESERVED: &str = "fallocate failed: Operation not supported";
+const WRITE: &str = "the sandbox reserves no space for files: write them, or create them without space \
+                     (truncate -s SIZE FILE)";
+
+/// The likely reason if it has space again.
+const MEANWHILE: &str = "but other requests may have filled it for a moment";
+
 /// A part of the words of programs that could not watch a file (ENOSPC), in lower case.
 const WATCH: &str = "watch";
 
@@ -25,6 +33,9 @@ pub(in crate::request) async fn no_space(
     reach: &Reach,
     volume: &WorkVolume,
 ) -> Option<String> {
+    if text.contains(NOT_RESERVED) {
+        return Some(WRITE.to_owned());
+    }
     if !text.lines().any(says_so) {
         let is_bus_error = signal_of(end) == Some(SIGBUS);
         return if is_bus_error { no_memory_of_file(reach, volume).await } else { None };
@@ -32,14 +43,21 @@ pub(in crate::request) async fn no_space(
     let has_scratches = reach.hides_closed;
     // Words and paths can be on one line or in a traceback.
     let own = volume.path();
-    if has_scratches && text.lines().any(|line| says_so(line) && names_scratch(line, own)) {
+    let lines = || text.lines().filter(|line| says_so(line));
+    if has_scratches && lines().any(|line| names_scratch(line, own)) {
         return Some(scratch());
     }
-    match volume.found_full().await {
-        Ok(full) => Some(full),
-        Err(found) if has_scratches => Some(format!("{found}, but {}", scratch())),
-        Err(found) => Some(format!("another volume may have no bytes or no inodes left: {found}")),
-    }
+    let is_own = own.to_str().is_some_and(|own| lines().any(|line| line.contains(own)));
+    Some(match volume.found_full().await {
+        Ok(full) => full,
+        Err(found) if is_own => format!("{found}, {MEANWHILE}"),
+        Err(found) if has_scratches => {
+            format!("{found}, {MEANWHILE}, or it wrote elsewhere: {}", scratch())
+        }
+        Err(found) => {
+            format!("{found}, {MEANWHILE}, or another volume has no bytes or no inodes left")
+        }
+    })
 }
 
 /// A file that is mapped into memory gets its space when it is used. Without space, the kernel
@@ -110,9 +128,14 @@ mod tests {
         let volume = WorkVolume::new(directory.path().to_owned());
         let text = "head: error writing 'standard output': No space left on device";
         let said = no_space((FAILED, text), &in_namespaces(true), &volume).await.unwrap();
-        assert!(said.contains(" free, but /tmp and /dev/shm have 64 MiB"), "{said}");
+        assert!(said.contains(" free, but other requests may have filled it"), "{said}");
+        assert!(said.contains("elsewhere: /tmp and /dev/shm have 64 MiB"), "{said}");
         let said = no_space((FAILED, text), &in_namespaces(false), &volume).await.unwrap();
         assert!(said.contains("another volume") && !said.contains("is full"), "{said}");
+        let own =
+            format!("write {}/w-3/tmp/x: no space left on device", directory.path().display());
+        let said = no_space((FAILED, &own), &in_namespaces(true), &volume).await.unwrap();
+        assert!(said.ends_with("for a moment") && !said.contains("/dev/shm"), "{said}");
         for other in ["no such file", "failed to watch .: no space left on device"] {
             assert_eq!(no_space((FAILED, other), &in_namespaces(true), &volume).await, None);
         }

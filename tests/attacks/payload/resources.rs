@@ -92,20 +92,24 @@ pub(crate) fn deleted_file(_: &Targets) -> Outcome {
     tried((0..8).map(|_| write()).collect::<Result<Vec<_>, _>>())
 }
 
-/// Space of a file that its size does not show. A length of zero, or no argument at all, is
-/// invalid, so an allowed call fails.
-pub(crate) fn hidden_space(_: &Targets) -> Outcome {
+/// Space that nobody writes: reserving it fills a volume at once. A length of zero, or no
+/// argument at all, is invalid, so an allowed call fails.
+pub(crate) fn reserved_space(_: &Targets) -> Outcome {
     let file = File::create("reserved").expect("a file");
     let file = file.as_raw_fd().cast_unsigned().into();
     let allocate = |mode| reaches(libc::SYS_fallocate, &[file, mode, 0, 0], Errno::EINVAL);
     let ask = |request| reaches(libc::SYS_ioctl, &[file, request, 0], Errno::EFAULT);
     any([
+        ("reserve", allocate(0)),
         ("keep size", allocate(1)),
+        ("zero", allocate(0x10)),
         ("zero and keep size", allocate(0x11)),
         ("insert", allocate(0x20)),
-        ("reserve", ask(0x4030_5828)),
+        ("unshare", allocate(0x40)),
+        ("write zeroes", allocate(0x80)),
+        ("reserve by its older name", ask(0x4030_5828)),
         ("reserve, wide", ask(0x4030_582a | 1 << 32)),
-        ("zero", ask(0x4030_5839)),
+        ("zero by its older name", ask(0x4030_5839)),
     ])
 }
 

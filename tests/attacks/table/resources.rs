@@ -24,7 +24,7 @@ pub(super) const RESOURCES: &[Attack] = &[
     Attack::new("rs_descriptors", resources::descriptors, Refused),
     Attack::new("rs_disk", resources::disk, Works).seen(Makes(&["repo/piece-0", "repo/piece-7"])),
     Attack::new("rs_deleted_file", resources::deleted_file, Works),
-    Attack::new("rs_hidden_space", resources::hidden_space, Refused),
+    Attack::new("rs_reserved_space", resources::reserved_space, Refused),
 ];
 
 pub(super) const FILE_SIZE: Expected = Told("failed signal: file size limit exceeded");

@@ -6,7 +6,7 @@ use rustix::process::geteuid;
 
 use crate::{
     mounted::InMemory,
-    sandbox_settings::bench::{Bench, tiers},
+    sandbox_settings::bench::{Bench, isolating_tiers, tiers},
     skip::skip,
     waiting::error_without,
 };
@@ -35,7 +35,7 @@ fn a_full_work_volume_is_told_with_its_space_and_the_remedy() {
     }
     // With the file beside it, the volume is full before the request has as much as all
     // requests may.
-    let bench = Bench::new("", "fallocate -l 218M a; head -c 20M /dev/zero >b");
+    let bench = Bench::new("", "head -c 218M /dev/zero >a; head -c 20M /dev/zero >b");
     let work = bench.path("work");
     fs::create_dir(&work).unwrap();
     for tier in tiers() {
@@ -50,5 +50,15 @@ fn a_full_work_volume_is_told_with_its_space_and_the_remedy() {
         });
         assert!(error.contains("is full: 0 B of 256 MiB free"), "{tier}: {error}");
         assert!(error.contains("raise the volume's size"), "{tier}: {error}");
+    }
+}
+
+#[test]
+fn a_command_that_reserves_space_is_told_to_write() {
+    for tier in isolating_tiers() {
+        let bench = Bench::new("", "fallocate -l 1M a && echo 'kind: A'");
+        let rendered = bench.render(tier, &[]);
+        let error = rendered.error();
+        assert!(error.contains("reserves no space for files: write them"), "{tier}: {error}");
     }
 }
