@@ -94,6 +94,7 @@ const SHOWN: &[(&str, &[&str])] = &[
         &["a_directory_of_another_request_cannot_be_moved_out_of_a_cache"],
     ),
     ("flags and projects of files", &["tree_with_flags", "rs_reserved_space"]),
+    ("leases on files and reports of directories", &["fs_lease"]),
     ("a server that a command starts", &["nt_bind"]),
     ("no root and no Linux 6.12", &["the_landlock_tier_needs_landlock_signal_scopes"]),
     ("UID of commands", &["TestOursGivesEveryRequestAUserOfItsOwn"]),

@@ -93,6 +93,28 @@ fn attribute(path: &Path, name: &CStr, value: &[u8]) -> Outcome {
     tried(raw::call(libc::SYS_setxattr, &arguments))
 }
 
+/// Others wait for the owner of a lease on a file before they can open it.
+pub(crate) fn take_lease(_: &Targets) -> Outcome {
+    const NOTIFY: u64 = 1026;
+    const SET_LEASE: u64 = 1024;
+    const SET_DELEGATION: u64 = 1040;
+    const CREATED: u64 = 4;
+    fs::write("leased", "x").expect("a file");
+    let [file, directory] = ["leased", "."].map(|path| fs::File::open(path).expect("to open it"));
+    let number = |file| std::os::fd::AsRawFd::as_raw_fd(file).cast_unsigned().into();
+    let set = |file, command, value: u64| {
+        tried(raw::call(libc::SYS_fcntl, &[number(file), command, value]))
+    };
+    // struct delegation: no flags, and F_RDLCK.
+    let delegation = 0_u64;
+    any([
+        ("lease to read", set(&file, SET_LEASE, 0)),
+        ("lease to write", set(&file, SET_LEASE, 1)),
+        ("directory", set(&directory, SET_DELEGATION, raw::pointer(&delegation))),
+        ("reports", set(&directory, NOTIFY, CREATED)),
+    ])
+}
+
 pub(crate) fn change_owner(targets: &Targets) -> Outcome {
     let chown = |path: &Path| tried(std::os::unix::fs::chown(path, Some(0), Some(0)));
     any([("treasure", chown(&treasure(targets))), ("own", chown(Path::new(".")))])

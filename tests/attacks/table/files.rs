@@ -124,6 +124,10 @@ pub(super) const FILES: &[Attack] = &[
         ("newest", Errno::ENOSYS, "Linux 6.13"),
         ("list", Errno::EOPNOTSUPP, "CONFIG_TMPFS_POSIX_ACL"),
     ]),
+    Attack::new("fs_lease", attributes::take_lease, Refused).lacking(&[
+        ("directory", Errno::EINVAL, "Linux 6.19"),
+        ("reports", Errno::EINVAL, "CONFIG_DNOTIFY"),
+    ]),
     Attack::new("fs_stat_victim", attributes::look_at, Refused).except(&[(Landlock, Residual)]),
     Attack::new("fs_stat_secret", attributes::look_at_secret, Residual)
         .except(&[(Namespaces, Refused)])

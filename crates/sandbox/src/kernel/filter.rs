@@ -13,7 +13,7 @@ use thiserror::Error;
 use self::{
     assemble::{Action, CallRule, Compare, Condition, assemble},
     calls::{DENIED, DENIED_HERE, GUARD, ROOT, SETXATTRAT},
-    files::{ioctls, space},
+    files::{ioctls, leases, space},
     sockets::{pairs, received_pages, socket_options, sockets_of, stream_pairs},
 };
 use crate::wire::tier::Tier;
@@ -236,6 +236,7 @@ fn rules(tier: Tier) -> Vec<CallRule> {
         rule(libc::SYS_seccomp, &[(1, Compare::HasAny(NEW_LISTENER), INVALID)], Action::Allow),
         ioctls(),
         space(),
+        leases(),
         rule(libc::SYS_sendto, &[(3, Compare::HasAny(MSG_FASTOPEN), EPERM)], Action::Allow),
         rule(libc::SYS_sendmsg, &[(2, Compare::HasAny(MSG_FASTOPEN), EPERM)], Action::Allow),
         rule(libc::SYS_sendmmsg, &[(3, Compare::HasAny(MSG_FASTOPEN), EPERM)], Action::Allow),

@@ -1,9 +1,9 @@
-//! Rules for what ioctls and `fallocate` do to files. Landlock checks ioctls of devices only.
+//! Rules for what ioctls, `fallocate` and `fcntl` do to files. Landlock checks ioctls of devices only.
 
 use nix::libc;
 
 use super::{
-    EACCES, ENOSYS, EPERM, NOT_SUPPORTED,
+    EACCES, ENOSYS, EPERM, INVALID, NOT_SUPPORTED,
     assemble::{Action, CallRule, Compare},
     rule,
 };
@@ -60,6 +60,10 @@ const KEEP_SIZE: u32 = libc::FALLOC_FL_KEEP_SIZE.unsigned_abs();
 const PUNCH_HOLE: u32 = libc::FALLOC_FL_PUNCH_HOLE.unsigned_abs();
 const COLLAPSE_RANGE: u32 = libc::FALLOC_FL_COLLAPSE_RANGE.unsigned_abs();
 
+/// Take a lease on a file, report changes of a directory by a signal, and take a lease on a
+/// directory (Linux 6.19).
+const LEASES: [u32; 3] = [1024, 1026, 1040];
+
 /// The kernel takes 32 bits of the number of an ioctl, as many as are compared.
 pub(super) fn ioctls() -> CallRule {
     let terminals = TERMINALS.map(|request| (1, Compare::Equals(request), EPERM));
@@ -76,6 +80,14 @@ pub(super) fn space() -> CallRule {
     let conditions = [KEEP_SIZE | PUNCH_HOLE, COLLAPSE_RANGE]
         .map(|mode| (1, Compare::Equals(mode), Action::Allow));
     rule(libc::SYS_fallocate, &conditions, NOT_SUPPORTED)
+}
+
+/// Everybody else who opens a file with a lease waits up to 45 s (`fs.lease-break-time`), and the
+/// owner of a file may take one. Reports of a directory are those of inotify, which some tiers
+/// refuse. Both fail as on a kernel without them.
+pub(super) fn leases() -> CallRule {
+    let refused = LEASES.map(|command| (1, Compare::Equals(command), INVALID));
+    rule(libc::SYS_fcntl, &refused, Action::Allow)
 }
 
 const WRITE_ONLY: u32 = libc::O_WRONLY.unsigned_abs();
@@ -147,6 +159,15 @@ mod tests {
         // combinations that no kernel knows.
         let refused = [0, 1, 0x10, 0x11, 0x20, 0x21, 0x40, 0x41, 0x80, 0x81, 2, 0xb, 0x13];
         assert!(refused.iter().all(|mode| result(libc::SYS_fallocate, *mode) == REFUSED));
+    }
+
+    #[test]
+    fn commands_take_no_lease_and_lock_files() {
+        let invalid = INVALID.code();
+        assert_eq!(LEASES.map(|one| result(libc::SYS_fcntl, one)), [invalid; 3]);
+        // F_SETFL, F_SETLK, F_OFD_SETLK, F_GETLEASE, F_DUPFD_CLOEXEC, F_SETPIPE_SZ, F_ADD_SEALS.
+        let allowed = [4, 6, 37, 1025, 1030, 1031, 1033];
+        assert_eq!(allowed.map(|one| result(libc::SYS_fcntl, one)), [ALLOWED; 7]);
     }
 
     #[test]
