@@ -77,19 +77,20 @@ mod tests {
             mem::take(answer::<()>(message, answers.token()).extensions_mut());
         let reader = Reader::new(&PluginName::new("p", "").unwrap(), Duration::from_hours(1));
         let (keep, kept) = tokio::sync::oneshot::channel();
-        let serving = tokio::spawn(unread::serve(async move {
+        let serving = unread::serve(async move {
             let mut body = send(response, reader).into_body();
             let mut frames = Vec::new();
             while let Some(frame) = body.frame().await {
                 frames.extend(frame.unwrap().into_data());
             }
             keep.send(frames).unwrap();
-        }));
-        let frames: Vec<Bytes> = kept.await.unwrap();
-        assert_eq!(frames.iter().map(Bytes::len).collect::<Vec<_>>(), [PREFIX, PIECE, PIECE, 1]);
-        assert_eq!(answers.len(), 1);
-        drop(frames);
-        serving.await.unwrap();
+        });
+        let sending = async {
+            let frames: Vec<Bytes> = kept.await.unwrap();
+            let lengths: Vec<_> = frames.iter().map(Bytes::len).collect();
+            assert_eq!((&lengths[..], answers.len()), (&[PREFIX, PIECE, PIECE, 1][..], 1));
+        };
+        tokio::join!(serving, sending);
         assert!(answers.is_empty());
     }
 }

@@ -81,7 +81,7 @@ pub(super) fn follow(found: &[&Identity], plugins: &mut [Plugin], report: &mut R
 fn of_host(host: &Host) -> Vec<&Value> {
     let (part, above) = (host.part(), host.above());
     let found: &[Option<&Value>] = match host.form {
-        Form::Workload => {
+        Form::Workload | Form::Patch => {
             &["/metadata/annotations", "/metadata/labels"].map(|path| above.pointer(path))
         }
         Form::Chart => &[

@@ -275,7 +275,7 @@ fn allow(path: &str, volume: &str, plugin: &mut Plugin, report: &mut Report) {
         plugin.edit.read.insert(path.to_owned());
         return;
     };
-    if closed == path && SECRETS.contains(&closed) {
+    if closed == path && TOKENS.contains(&closed) {
         return token_directory::allow(path, volume, plugin, report);
     }
     report.check(format!(

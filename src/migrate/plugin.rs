@@ -197,10 +197,7 @@ impl Sources<'_> {
 
     /// The text of a file of a sidecar, if a ConfigMap of the input has it.
     pub(super) fn file(&self, sidecar: &Sidecar, file: &str) -> Option<&str> {
-        let mounts = sidecar.mounts().iter();
-        let above = mounts.filter(|mount| is_within(file, text(mount, "mountPath")));
-        let nearest = above.max_by_key(|mount| trimmed(text(mount, "mountPath")).len())?;
-        let Origin { config_map, key } = self.origin_of(nearest, file)?;
+        let Origin { config_map, key } = self.origin_of(sidecar.mount_of(file)?, file)?;
         Some(self.config_maps.entry(config_map, &key)?.text)
     }
 

@@ -319,7 +319,7 @@ impl Reach {
                  but everybody who can change a rendered repository could then take and use it"
             )),
             Closing::Always => {
-                let rest = is_temporary(path).then(|| format!("; {rest}")).unwrap_or_default();
+                let rest = if is_temporary(path) { format!("; {rest}") } else { String::new() };
                 Advice::only(format!("the sandbox closes `{path}`, and no key opens it{rest}"))
             }
         }

@@ -136,7 +136,7 @@ fn an_object_keeps_other_values() {
     assert_eq!(all.documents[0].pointer("/spec/values/configs/cmp"), Some(&expected));
 }
 
-/// An ApplicationSet with the values of chart.yaml.
+/// An `ApplicationSet` with the values of chart.yaml.
 fn set(go_template: &str) -> String {
     object(&format!(
         "kind: ApplicationSet\nmetadata: {{name: argocd}}\nspec:\n goTemplate: {go_template}\n \

@@ -171,7 +171,8 @@ fn only_a_path_that_exists_can_be_named() {
     assert!(refusal_in(false, created).ends_with(&format!("{expected}{NAMESPACES} /tmp")));
     let reach =
         Reach { readable: Some(Readable::fixed(&[], &[])), hides_closed: true, ..Reach::default() };
-    let advice = reach.path_advice(&Bounds::default(), &Denial::Write("/tmp/x".into())).unwrap();
+    let denial = Denial::Write(CleanPath::new(Path::new("/tmp/x")).unwrap());
+    let advice = reach.path_advice(&Bounds::default(), &denial).unwrap();
     assert!(advice.text.ends_with(expected), "{}", advice.text);
 }
 
