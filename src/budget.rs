@@ -48,6 +48,9 @@ pub struct Budget {
     /// Most requests that may run at a time. Half of the leases by default, and a quarter
     /// if it is set: others are being cleaned up, or run discovery.
     pub requests: Share<usize>,
+    /// The limit that `requests` follows from.
+    #[serde(skip)]
+    pub places_from: PlacesFrom,
     /// Most leases at a time.
     pub leases: Share<u32>,
     /// Bytes for the processes of all requests together, and for their files if
@@ -77,6 +80,22 @@ pub struct Budget {
     pub each: Each,
     /// Settings that cannot fit the container, with the remedy.
     pub warnings: Vec<String>,
+}
+
+/// The limit from which the number of requests at a time follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlacesFrom {
+    /// `--max-requests`.
+    #[default]
+    Setting,
+    /// The number of leases.
+    Leases,
+    /// The least memory of a request.
+    Memory,
+    /// The fewest processes of a request.
+    Processes,
+    /// The descriptors of a request.
+    Descriptors,
 }
 
 /// Limits of one request; `None` means no limit.

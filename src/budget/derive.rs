@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use cmp_sandbox::most_leases;
 
 use super::{
-    Budget, Each, Given, Share,
+    Budget, Each, Given, PlacesFrom, Share,
     reserve::{self, MIB, Memory, RESPONSE_FACTOR},
     show, whole,
 };
@@ -85,11 +85,11 @@ pub(super) fn derive(container: &Container, given: &Given) -> Budget {
     let descriptors = reserve::descriptors(&container.descriptors);
     let leases = leases(given);
     let shares = [
-        (memory.requests / LEAST_MEMORY, "memory"),
-        (processes / LEAST_PROCESSES, "processes"),
-        (descriptors / DESCRIPTORS_DIVISOR / DESCRIPTORS_PER_REQUEST, "descriptors"),
+        (memory.requests / LEAST_MEMORY, PlacesFrom::Memory),
+        (processes / LEAST_PROCESSES, PlacesFrom::Processes),
+        (descriptors / DESCRIPTORS_DIVISOR / DESCRIPTORS_PER_REQUEST, PlacesFrom::Descriptors),
     ];
-    let requests = requests(given, &leases, shares);
+    let (requests, places_from) = requests(given, &leases, shares);
     let left = descriptors.saturating_sub(requests.amount as u64 * DESCRIPTORS_PER_REQUEST).max(1);
     let (disk, files) = volume(&container.volume, memory.requests, given.bundles);
     let outputs = Share::new(memory.outputs, format!("part of {}", memory.container()));
@@ -97,6 +97,7 @@ pub(super) fn derive(container: &Container, given: &Given) -> Budget {
         queue: queue(given, &memory),
         each: each(given, &memory, processes, (disk.amount, files.amount)),
         requests,
+        places_from,
         leases,
         processes: Share::new(processes, processes_origin),
         disk,
@@ -149,17 +150,28 @@ fn leases(given: &Given) -> Share<u32> {
     }
 }
 
-fn requests(given: &Given, leases: &Share<u32>, shares: [(u64, &str); 3]) -> Share<usize> {
+fn requests(
+    given: &Given,
+    leases: &Share<u32>,
+    shares: [(u64, PlacesFrom); 3],
+) -> (Share<usize>, PlacesFrom) {
     if let Some(requests) = given.requests {
-        return Share::new(requests as usize, "--max-requests");
+        return (Share::new(requests as usize, "--max-requests"), PlacesFrom::Setting);
     }
     let by_leases = u64::from(leases.amount / LEAST_LEASES_PER_PLACE);
     let tightest = shares.into_iter().min_by_key(|(count, _)| *count);
-    let (count, origin) = match tightest.filter(|(count, _)| *count < by_leases) {
-        Some((count, what)) => (count, format!("the least that a request needs of {what}")),
-        None => (by_leases, format!("half of {} leases ({})", leases.amount, leases.origin)),
+    let tightest = tightest.filter(|(count, _)| *count < by_leases);
+    let (count, from) = tightest.unwrap_or((by_leases, PlacesFrom::Leases));
+    let origin = match from {
+        PlacesFrom::Memory => "the least that a request needs of memory".into(),
+        PlacesFrom::Processes => "the least that a request needs of processes".into(),
+        PlacesFrom::Descriptors => "the least that a request needs of descriptors".into(),
+        PlacesFrom::Leases | PlacesFrom::Setting => {
+            Cow::Owned(format!("half of {} leases ({})", leases.amount, leases.origin))
+        }
     };
-    Share::new(usize::try_from(count.max(1)).unwrap_or(usize::MAX), origin)
+    let count = usize::try_from(count.max(1)).unwrap_or(usize::MAX);
+    (Share { amount: count, origin }, from)
 }
 
 fn queue(given: &Given, memory: &Memory) -> Share<usize> {

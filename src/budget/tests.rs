@@ -250,6 +250,7 @@ fn few_descriptors_bound_requests_and_connections() {
     few.descriptors = own(1024);
     let budget = Budget::derive(&few, &given());
     assert_eq!(budget.requests.origin, "the least that a request needs of descriptors");
+    assert_eq!(budget.places_from, PlacesFrom::Descriptors);
     assert!(budget.connections.amount > 300, "{budget:?}");
 }
 

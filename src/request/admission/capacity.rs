@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{charge::Charge, refusal::Obstacle, waiters::Room};
 use crate::{
-    budget::{Budget, Share},
+    budget::{Budget, PlacesFrom, Share},
     plugin::PluginName,
 };
 
@@ -43,9 +43,9 @@ pub(crate) struct Ask<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Capacity {
     /// Requests that may generate at a time.
-    pub(super) generate: Share<usize>,
+    pub(super) generate: Places,
     /// Requests that may do discovery by a command at a time.
-    pub(super) discover: Share<usize>,
+    pub(super) discover: Places,
     /// The origins of the budget, for people.
     pub(super) origins: Origins,
     /// The room for requests that wait, in each class.
@@ -54,6 +54,13 @@ pub(super) struct Capacity {
     pub(super) total: Charge,
     /// True if files of requests count as memory.
     pub(super) files_in_memory: bool,
+}
+
+/// The number of requests at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Places {
+    pub(super) number: Share<usize>,
+    pub(super) from: PlacesFrom,
 }
 
 /// The limits and settings that the numbers come from, for people.
@@ -79,18 +86,21 @@ impl Capacity {
     /// Places of one class.
     pub(super) fn places(&self, class: Class) -> usize {
         match class {
-            Class::Generate => self.generate.amount,
-            Class::Discover => self.discover.amount,
+            Class::Generate => self.generate.number.amount,
+            Class::Discover => self.discover.number.amount,
             Class::Names => MAX_NAME_REQUESTS,
         }
     }
 
     /// The obstacle if all places of a class are taken, or promised to others.
     pub(super) fn no_place(&self, class: Class) -> Obstacle {
-        let places = |Share { amount: limit, origin }| Obstacle::Places { limit, origin };
+        let places = |Places { number, from }: &Places| {
+            let Share { amount: limit, origin } = number.clone();
+            Obstacle::Places { limit, origin, from: *from }
+        };
         match class {
-            Class::Generate => places(self.generate.clone()),
-            Class::Discover => places(self.discover.clone()),
+            Class::Generate => places(&self.generate),
+            Class::Discover => places(&self.discover),
             Class::Names => Obstacle::Names { limit: MAX_NAME_REQUESTS },
         }
     }
@@ -105,7 +115,10 @@ impl From<&Budget> for Capacity {
     fn from(budget: &Budget) -> Self {
         let places = |leases: u32| {
             let few = Share::new(leases as usize, budget.leases.origin.clone());
-            if few.amount < budget.requests.amount { few } else { budget.requests.clone() }
+            if few.amount < budget.requests.amount {
+                return Places { number: few, from: PlacesFrom::Leases };
+            }
+            Places { number: budget.requests.clone(), from: budget.places_from }
         };
         Self {
             generate: places(budget.leases_of_generate()),

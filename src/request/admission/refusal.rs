@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::waiters::{Lack, Room};
 use crate::{
-    budget::show,
+    budget::{PlacesFrom, show},
     metrics::Shared,
     plugin::PluginName,
     plural::plural,
@@ -21,8 +21,10 @@ pub enum Obstacle {
     Places {
         /// Places of all plugins.
         limit: usize,
-        /// The setting or limit that it comes from.
+        /// The setting or limit that it comes from, for people.
         origin: Cow<'static, str>,
+        /// The same, for the remedy.
+        from: PlacesFrom,
     },
     /// All places of discovery by names and of static parameters are taken.
     Names {
@@ -120,7 +122,14 @@ impl Obstacle {
     /// The resource of the budget that is short, unless the limit is another one.
     pub(super) fn resource(&self) -> Option<Shared> {
         match self {
-            Self::Places { .. } | Self::Reserved { .. } => Some(Shared::Requests),
+            Self::Places { from, .. } => Some(match from {
+                PlacesFrom::Memory => Shared::Memory,
+                PlacesFrom::Processes => Shared::Processes,
+                PlacesFrom::Setting | PlacesFrom::Leases | PlacesFrom::Descriptors => {
+                    Shared::Requests
+                }
+            }),
+            Self::Reserved { .. } => Some(Shared::Requests),
             Self::Memory { .. } => Some(Shared::Memory),
             Self::Processes { .. } => Some(Shared::Processes),
             Self::Names { .. } | Self::Own { .. } => None,
@@ -130,16 +139,12 @@ impl Obstacle {
     /// The setting that admits more requests.
     fn remedy(&self) -> String {
         match self {
-            Self::Places { origin, .. } if origin == "--max-requests" => MAX_REQUESTS.raise(true),
-            Self::Places { origin, .. } => {
-                let remedy = MAX_REQUESTS.raise(true);
-                derived(origin, &format!("{remedy}, or give --uid-range more UIDs"))
-            }
+            Self::Places { origin, from, .. } => places_remedy(origin, *from),
             Self::Reserved { .. } => MAX_REQUESTS.raise(true),
             Self::Names { .. } => "use fewer plugins, or add replicas".to_owned(),
             Self::Own { .. } => REQUESTS.raise(true),
-            Self::Memory { origin, .. } => derived(origin, "raise the container's memory limit"),
-            Self::Processes { origin, .. } => derived(origin, "raise the container's PID limit"),
+            Self::Memory { origin, .. } => derived(origin, MORE_MEMORY),
+            Self::Processes { origin, .. } => derived(origin, MORE_PROCESSES),
         }
     }
 }
@@ -182,6 +187,25 @@ impl fmt::Display for Obstacle {
     }
 }
 
+/// Remedies for limits of the container.
+const MORE_MEMORY: &str = "raise the container's memory limit";
+const MORE_PROCESSES: &str = "raise the container's PID limit";
+const MORE_DESCRIPTORS: &str = "raise RLIMIT_NOFILE of the container's runtime";
+
+/// The remedy for a number of requests at a time with this origin.
+fn places_remedy(origin: &str, from: PlacesFrom) -> String {
+    match from {
+        PlacesFrom::Setting => MAX_REQUESTS.raise(true),
+        PlacesFrom::Leases => {
+            let remedy = MAX_REQUESTS.raise(true);
+            derived(origin, &format!("{remedy}, or give --uid-range more UIDs"))
+        }
+        PlacesFrom::Memory => derived(origin, MORE_MEMORY),
+        PlacesFrom::Processes => derived(origin, MORE_PROCESSES),
+        PlacesFrom::Descriptors => derived(origin, MORE_DESCRIPTORS),
+    }
+}
+
 /// The part that is left to other plugins, if there is one.
 fn reserved(kept: u64, show: impl Fn(u64) -> String) -> String {
     if kept == 0 {
@@ -214,6 +238,22 @@ fn counted(running: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_remedy_for_places_raises_the_limit_that_they_come_from() {
+        for (from, resource, remedy) in [
+            (PlacesFrom::Setting, Shared::Requests, "raise --max-requests"),
+            (PlacesFrom::Leases, Shared::Requests, "or give --uid-range more UIDs"),
+            (PlacesFrom::Memory, Shared::Memory, "it comes from x: raise the container's memory"),
+            (PlacesFrom::Processes, Shared::Processes, "x: raise the container's PID limit"),
+            (PlacesFrom::Descriptors, Shared::Requests, "x: raise RLIMIT_NOFILE of the container"),
+        ] {
+            let places = Obstacle::Places { limit: 1, origin: "x".into(), from };
+            let (told, is_uids) = (places.remedy(), from == PlacesFrom::Leases);
+            assert!(told.contains(remedy) && told.contains("UIDs") == is_uids, "{from:?}: {told}");
+            assert_eq!(places.resource(), Some(resource));
+        }
+    }
 
     #[test]
     fn an_obstacle_names_its_numbers() {

@@ -9,8 +9,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    budget::{Share, WAITING},
-    request::admission::{capacity::Origins, waiters::Room},
+    budget::{PlacesFrom, Share, WAITING},
+    request::admission::{
+        capacity::{Origins, Places},
+        waiters::Room,
+    },
 };
 
 const PLUGINS: [&str; 4] = ["a", "b", "c", "d"];
@@ -28,7 +31,7 @@ fn room(requests: usize) -> Room {
 
 fn capacity(places: usize) -> Capacity {
     let total = Charge { memory: 1 << 40, processes: 1 << 20 };
-    let places = Share::new(places, "");
+    let places = Places { number: Share::new(places, ""), from: PlacesFrom::default() };
     let (generate, discover, origins) = (places.clone(), places, Origins::default());
     let room = room(100);
     Capacity { generate, discover, origins, room, total, files_in_memory: true }
