@@ -50,6 +50,9 @@ const MOST_FILE_SIZE: u64 = 4096 * MIB;
 /// many tools need it to start.
 pub(super) const USEFUL_MEMORY: u64 = 128 * MIB;
 
+/// Processes and threads of a shell and of one tool with a few threads.
+pub(super) const USEFUL_PROCESSES: u64 = 8;
+
 /// Largest repository by default.
 const MOST_REPOSITORY: u64 = 4096 * MIB;
 const MOST_REPOSITORY_FILES: u64 = 500_000;

@@ -2,11 +2,11 @@
 
 use super::{
     Budget, Given,
-    derive::{LEAST_MEMORY, LEAST_PROCESSES, USEFUL_MEMORY},
+    derive::{LEAST_MEMORY, LEAST_PROCESSES, USEFUL_MEMORY, USEFUL_PROCESSES},
     reserve::{self, Memory},
     show,
 };
-use crate::container::Container;
+use crate::container::{Bound, Container};
 
 /// Fewer requests at a time are too few for a repo-server.
 const FEW_REQUESTS: u64 = 4;
@@ -19,6 +19,7 @@ pub(super) fn warnings(budget: &Budget, container: &Container, given: &Given) ->
         volume(budget, container, given),
         memory(budget, given),
         processes(budget, container, given),
+        cramped(container),
         disk(budget, given),
         requests(budget, given),
         outputs(budget, given),
@@ -102,6 +103,20 @@ fn processes(budget: &Budget, container: &Container, given: &Given) -> Option<St
             "--max-processes {wanted} is more than the {all} that all requests have together ({}): \
              set it to {all} or less, or raise the kubelet's podPidsLimit ({})",
             budget.processes.origin, container.processes.source
+        )
+    })
+}
+
+/// Requests then fail when they fork, because the supervisor needs what they are promised.
+fn cramped(container: &Container) -> Option<String> {
+    let Bound { amount, source, is_own } = &container.processes;
+    let needed = reserve::PROCESSES + USEFUL_PROCESSES;
+    (*is_own && *amount < needed).then(|| {
+        format!(
+            "the container's limit of {amount} processes ({source}) is too low: the supervisor can \
+             have {} and a request needs {USEFUL_PROCESSES}, so requests will fail: set the limit \
+             (the kubelet's podPidsLimit) to {needed} or more",
+            reserve::PROCESSES
         )
     })
 }

@@ -22,7 +22,7 @@ const MOST_MEMORY: u64 = 1536 * MIB;
 /// threads (28 and five others of `serve/threads.rs`, the first one, and one for the log),
 /// the spawner is one process with two standbys, a census, a meter, a cleaner and four
 /// enders. The rest is for probes and commands of people.
-const PROCESSES: u64 = 64;
+pub(super) const PROCESSES: u64 = 64;
 
 /// A container without a limit gets this part of its node, as a divisor, because
 /// other Pods need the node too.

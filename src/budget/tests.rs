@@ -226,6 +226,23 @@ fn numbers_that_cannot_fit_are_told_with_the_remedy() {
 }
 
 #[test]
+fn a_limit_of_processes_below_those_of_the_supervisor_and_a_request_is_told() {
+    let warnings = |processes: Bound| {
+        let container = Container { processes, ..container(GIB, 0, 256 * MIB) };
+        Budget::derive(&container, &given()).warnings
+    };
+    for few in [30, 71] {
+        let expected =
+            format!("the container's limit of {few} processes (cgroup v2 test) is too low");
+        let told = warnings(own(few));
+        assert!(told.iter().any(|warning| warning.starts_with(&expected)), "{told:?}");
+    }
+    assert!(!warnings(own(72)).iter().any(|warning| warning.contains("is too low")));
+    let of_node = Bound { is_own: false, ..own(30) };
+    assert!(!warnings(of_node).iter().any(|warning| warning.contains("is too low")));
+}
+
+#[test]
 fn discovery_has_leases_that_generate_leaves_to_it() {
     let budget = |requests, leases| {
         let given = Given { requests: Some(requests), leases: Some(leases), ..given() };
