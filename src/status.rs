@@ -154,6 +154,9 @@ fn notes(summary: &Summary) -> String {
     for Check { name, detail, .. } in summary.checks.iter().filter(|check| !check.ok) {
         let _ = writeln!(text, "not ready: {name}: {detail}");
     }
+    for Check { name, detail, .. } in summary.checks.iter().filter(|check| check.strained) {
+        let _ = writeln!(text, "warning: {name}: {detail}");
+    }
     for mount in &summary.static_mounts {
         let _ = writeln!(text, "warning: {}", printable_line(mount));
     }
@@ -291,6 +294,15 @@ mod tests {
             let line = format!("\n    requests waiting: 3, for up to 12 s{shown}");
             assert!(text.ends_with(&line), "{text}");
         }
+    }
+
+    #[test]
+    fn a_full_work_volume_is_shown_although_the_supervisor_is_ready() {
+        let (name, detail) = ("work-volume".to_owned(), "/w: 0 B of 1 MiB free".to_owned());
+        let check = Check { name, ok: true, detail, strained: true };
+        let text = table(&Summary { checks: vec![check], ..summary(PluginState::Serving, &[]) });
+        assert!(text.starts_with("ready, watching"), "{text}");
+        assert!(text.contains("\nwarning: work-volume: /w: 0 B of 1 MiB free\n"), "{text}");
     }
 
     #[test]

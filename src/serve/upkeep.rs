@@ -3,7 +3,11 @@
 //! Requests can close these directories, as `access` explains. A person or a program
 //! may also remove one.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use cmp_archive::UnpackLimits;
 use cmp_sandbox::{Bounds, Link, NotUnpacked, Unpack};
@@ -17,7 +21,7 @@ use crate::{
     metrics::{Metrics, VolumeSpace},
     own_directory::restore,
     state::{Component, Condition, State, report},
-    volume::{FileThread, WorkVolume},
+    volume::{FileThread, Space, WorkVolume},
 };
 
 /// Pause between two checks.
@@ -133,7 +137,7 @@ impl Upkeep {
                     size_bytes: space.bytes,
                     free_inodes: space.free_inodes,
                 });
-                Condition::Good(space.describe(self.volume.path()))
+                of_space(space, self.volume.path())
             }
             Err(error) => self.bad(&error),
         }
@@ -162,5 +166,46 @@ impl Upkeep {
         };
         let made = timeout(ATTEMPT, attempt).await;
         made.unwrap_or_else(|_elapsed| Err("creating a workspace takes too long".to_owned()))
+    }
+}
+
+/// The condition of a volume, with its numbers or the remedy.
+fn of_space(space: Space, path: &Path) -> Condition {
+    let path = path.display();
+    if let Some(reason) = space.closed() {
+        return Condition::Bad(format!("{path} {reason}"));
+    }
+    let numbers = format!("{path}: {}", space.say());
+    match space.low() {
+        None => Condition::Good(numbers),
+        Some(low) => Condition::Strained(format!("{numbers}; requests wait because {low}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPACE: Space = Space {
+        free_bytes: 64 << 20,
+        bytes: 1 << 30,
+        free_inodes: Some(5000),
+        inodes: Some(10_000),
+        is_read_only: false,
+    };
+
+    #[test]
+    fn a_read_only_volume_fails_its_check_and_a_full_one_does_not() {
+        let condition = |space| of_space(space, Path::new("/work"));
+        let numbers = "/work: 64 MiB of 1024 MiB free, 5000 of 10000 inodes free";
+        assert_eq!(condition(SPACE), Condition::Good(numbers.to_owned()));
+        let Condition::Bad(reason) = condition(Space { is_read_only: true, ..SPACE }) else {
+            panic!("requests would come and fail");
+        };
+        assert!(reason.starts_with("/work is read-only: mount a volume there with"), "{reason}");
+        let Condition::Strained(reason) = condition(Space { free_bytes: 0, ..SPACE }) else {
+            panic!("one plugin could stop the whole repo-server");
+        };
+        assert!(reason.ends_with("; requests wait because less than 32 MiB are free"), "{reason}");
     }
 }

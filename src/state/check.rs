@@ -27,6 +27,8 @@ pub enum Component {
 pub enum Condition {
     /// It works.
     Good(String),
+    /// It works, but requests wait for it, for this reason.
+    Strained(String),
     /// It does not work; the supervisor is not ready.
     Bad(String),
 }
@@ -40,6 +42,15 @@ pub struct Check {
     pub ok: bool,
     /// The reason or details; may be empty.
     pub detail: String,
+    /// True if requests wait because of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub strained: bool,
+}
+
+impl Check {
+    fn new(name: &str, ok: bool, detail: String) -> Self {
+        Self { name: name.to_owned(), ok, detail, strained: false }
+    }
 }
 
 impl Component {
@@ -67,10 +78,10 @@ pub fn report(states: &Sender<State>, component: Component, condition: Condition
             Condition::Bad(reason) if !was_bad => {
                 warn!(check = component.name(), reason, "not ready: a check fails");
             }
-            Condition::Good(_) if was_bad => {
+            Condition::Good(_) | Condition::Strained(_) if was_bad => {
                 info!(check = component.name(), "a check passes again");
             }
-            Condition::Bad(_) | Condition::Good(_) => {}
+            Condition::Bad(_) | Condition::Good(_) | Condition::Strained(_) => {}
         }
         let known = state.conditions.insert(component, condition);
         known.as_ref() != state.conditions.get(&component)
@@ -81,7 +92,7 @@ pub fn report(states: &Sender<State>, component: Component, condition: Condition
 #[must_use]
 pub fn print(page: &str, checks: &[Check]) -> String {
     let mut text = String::new();
-    for Check { name, ok, detail } in checks {
+    for Check { name, ok, detail, .. } in checks {
         let (sign, result) = if *ok { ('+', "ok") } else { ('-', "failed") };
         let separator = if detail.is_empty() { "" } else { ": " };
         // Writing to a String cannot fail.
@@ -99,12 +110,11 @@ fn one_line(detail: &str) -> String {
 
 /// The checks of a state. Each is ready if all of them are good.
 pub(super) fn readiness(state: &State) -> Vec<Check> {
-    let check = |name: &str, ok, detail: String| Check { name: name.to_owned(), ok, detail };
     let mut checks = vec![
-        check("startup", state.started, startup(state)),
-        check("shutdown", !state.stopping, if state.stopping { "stopping" } else { "" }.to_owned()),
-        check("definitions", true, definitions(state)),
-        check("plugins", !state.serves_none(), plugins(state)),
+        Check::new("startup", state.started, startup(state)),
+        Check::new("shutdown", !state.stopping, shutdown(state)),
+        Check::new("definitions", true, definitions(state)),
+        Check::new("plugins", !state.serves_none(), plugins(state)),
     ];
     checks.extend(components(&state.conditions, |_| true));
     checks
@@ -113,7 +123,7 @@ pub(super) fn readiness(state: &State) -> Vec<Check> {
 /// The checks whose failure only a restart can repair.
 pub(super) fn liveness(state: &State) -> Vec<Check> {
     // This page was answered, so the supervisor's threads run.
-    let http = Check { name: "http".to_owned(), ok: true, detail: String::new() };
+    let http = Check::new("http", true, String::new());
     let vital = components(&state.conditions, Component::is_vital);
     std::iter::once(http).chain(vital).collect()
 }
@@ -124,13 +134,18 @@ fn components(
 ) -> impl Iterator<Item = Check> {
     conditions.iter().filter(move |(component, _)| is_wanted(**component)).map(
         |(component, condition)| {
-            let (ok, detail) = match condition {
-                Condition::Good(detail) => (true, detail),
-                Condition::Bad(reason) => (false, reason),
+            let (ok, strained, detail) = match condition {
+                Condition::Good(detail) => (true, false, detail),
+                Condition::Strained(reason) => (true, true, reason),
+                Condition::Bad(reason) => (false, false, reason),
             };
-            Check { name: component.name().to_owned(), ok, detail: detail.clone() }
+            Check { strained, ..Check::new(component.name(), ok, detail.clone()) }
         },
     )
+}
+
+fn shutdown(state: &State) -> String {
+    if state.stopping { "stopping" } else { "" }.to_owned()
 }
 
 fn startup(state: &State) -> String {

@@ -76,7 +76,7 @@ pub struct PluginQueue {
     pub waiting: usize,
     /// Time for which the first of them has waited.
     pub longest_seconds: u64,
-    /// The limit that they wait for; `None` if they wait for space on the work volume.
+    /// The limit or the component that they wait for, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub obstacle: Option<String>,
 }
@@ -108,12 +108,14 @@ impl Summary {
         metrics: &Metrics,
         obstacle: impl Fn(&str) -> Option<String>,
     ) -> Self {
+        let strained = self.checks.iter().find(|check| check.strained);
+        let strained = strained.map(|Check { name, detail, .. }| format!("{name}: {detail}"));
         for plugin in &mut self.plugins {
             let Some(name) = plugin.name.as_deref() else { continue };
             plugin.queue = metrics.queue(name).map(|Queue { waiting, longest }| PluginQueue {
                 waiting,
                 longest_seconds: longest.as_secs(),
-                obstacle: obstacle(name),
+                obstacle: obstacle(name).or_else(|| strained.clone()),
             });
         }
         self

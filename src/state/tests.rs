@@ -173,7 +173,8 @@ fn a_supervisor_that_stops_or_serves_nothing_is_not_ready() {
 
 #[test]
 fn a_reason_of_several_lines_is_one_line_of_the_page() {
-    let check = Check { name: "x".to_owned(), ok: false, detail: "a\nb".to_owned() };
+    let (name, detail) = ("x".to_owned(), "a\nb".to_owned());
+    let check = Check { name, ok: false, detail, strained: false };
     assert_eq!(print("readyz", &[check]), "[-]x failed: a b\nreadyz check failed\n");
 }
 

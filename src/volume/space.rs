@@ -1,10 +1,14 @@
 //! The space of a volume, and its marks: below them, no request begins, or only one at a
 //! time goes on.
 
-use std::{fmt::Write as _, io, path::Path};
+use std::{
+    fmt::Write as _,
+    io::{self, ErrorKind},
+    path::Path,
+};
 
-use cmp_sandbox::memory_of_files;
-use rustix::fs::statvfs;
+use cmp_sandbox::{directory_remedy, memory_of_files};
+use rustix::fs::{StatVfsMountFlags, statvfs};
 
 /// Low-water mark in bytes and in files, and as a part of the volume. The lower
 /// one counts: a small volume is not low from the start.
@@ -35,6 +39,8 @@ pub struct Space {
     pub free_inodes: Option<u64>,
     /// Files that it can hold.
     pub inodes: Option<u64>,
+    /// Nothing can be written to it.
+    pub is_read_only: bool,
 }
 
 impl Space {
@@ -46,12 +52,13 @@ impl Space {
             bytes: about.f_blocks.saturating_mul(about.f_frsize),
             free_inodes: counts.then_some(about.f_favail),
             inodes: counts.then_some(about.f_files),
+            is_read_only: about.f_flag.contains(StatVfsMountFlags::RDONLY),
         })
     }
 
     /// The space of `bytes` of memory that nobody uses.
     pub(super) fn all_of(bytes: u64) -> Self {
-        Self { free_bytes: bytes, bytes, free_inodes: None, inodes: None }
+        Self { free_bytes: bytes, bytes, free_inodes: None, inodes: None, is_read_only: false }
     }
 
     /// Bytes that are for one request at a time.
@@ -60,7 +67,7 @@ impl Space {
     }
 
     /// The space, if files may take at most `most` bytes of memory.
-    pub(super) fn within(self, most: u64) -> Self {
+    pub(crate) fn within(self, most: u64) -> Self {
         let files =
             self.inodes.zip(self.free_inodes).map_or(0, |(all, free)| all.saturating_sub(free));
         let used = self.bytes.saturating_sub(self.free_bytes);
@@ -75,7 +82,7 @@ impl Space {
     }
 
     /// Describes the mark that the free space is below, if it is.
-    pub(super) fn low(self) -> Option<String> {
+    pub(crate) fn low(self) -> Option<String> {
         let least = self.least();
         if self.free_bytes < least {
             return Some(format!("less than {} are free", size(least)));
@@ -90,13 +97,14 @@ impl Space {
             || inodes.is_some_and(|(all, free)| free < SPARE_INODES.min(all / SPARE_PART))
     }
 
-    /// The numbers, for a check.
-    pub(crate) fn describe(self, path: &Path) -> String {
-        let low = self.low().map_or(String::new(), |low| format!("; requests wait because {low}"));
-        format!("{}: {}{low}", path.display(), self.say())
+    /// The reason why nothing can be written to it, with the remedy.
+    pub(crate) fn closed(self) -> Option<String> {
+        let error = ErrorKind::ReadOnlyFilesystem.into();
+        let remedy = || directory_remedy(&error, "--work-dir");
+        self.is_read_only.then(|| format!("is read-only: {}", remedy()))
     }
 
-    pub(super) fn say(self) -> String {
+    pub(crate) fn say(self) -> String {
         let mut text = format!("{} of {} free", size(self.free_bytes), size(self.bytes));
         if let (Some(free), Some(all)) = (self.free_inodes, self.inodes) {
             // Writing to a String cannot fail.
@@ -123,6 +131,7 @@ mod tests {
         bytes: 1 << 30,
         free_inodes: Some(5000),
         inodes: Some(10_000),
+        is_read_only: false,
     };
 
     #[test]

@@ -19,6 +19,14 @@ impl<'p> InMemory<'p> {
         Self(path)
     }
 
+    /// Closes or opens the whole file system and not only this mount, as the kernel does after
+    /// an I/O error. `flags` are those of the new state.
+    #[track_caller]
+    pub(crate) fn remount(&self, flags: MsFlags) {
+        let flags = flags | MsFlags::MS_REMOUNT;
+        retry(|| mount(None::<&str>, self.0, None::<&str>, flags, None::<&str>));
+    }
+
     /// Waits for writes under way: the kernel closes no mount that is written to (`EBUSY`).
     #[track_caller]
     pub(crate) fn become_writable(&self, is_writable: bool) {

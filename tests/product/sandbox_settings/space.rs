@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use nix::mount::MsFlags;
 use rustix::process::geteuid;
 
 use crate::{
     mounted::InMemory,
-    sandbox_settings::bench::{Bench, isolating_tiers, tiers},
+    sandbox_settings::bench::{Bench, FINE, isolating_tiers, tiers},
     skip::skip,
     waiting::error_without,
 };
@@ -25,6 +26,31 @@ fn a_full_directory_in_memory_is_not_taken_for_the_work_volume() {
         let own =
             "/tmp and /dev/shm have 64 MiB and 10,240 files each for a command: write to $TMPDIR";
         assert!(error.contains(own) && !error.contains("is full"), "{plugin}: {error}");
+    }
+}
+
+#[test]
+fn a_work_volume_that_becomes_read_only_is_told_with_the_remedy_until_it_is_writable() {
+    if !geteuid().is_root() {
+        return skip("needs root, to mount");
+    }
+    let bench = Bench::new("", FINE);
+    let work = bench.path("work");
+    fs::create_dir(&work).unwrap();
+    let remedy = "mount a volume there without `readOnly: true`";
+    for tier in tiers() {
+        let volume = InMemory::at(&work, "size=256m,mode=0777");
+        let mut server = bench.serve(tier, &[]);
+        volume.remount(MsFlags::MS_RDONLY);
+        server.says(&format!("work is read-only: {remedy}"));
+        let rendered = bench.ask("tried", &[]);
+        let error = rendered.error();
+        let is_whole = error.contains("work/_cmp_server: ") && error.contains(remedy);
+        assert!(is_whole, "{tier}: {error}");
+        volume.remount(MsFlags::empty());
+        server.says("a check passes again");
+        bench.ask("tried", &[]).manifests();
+        server.stop();
     }
 }
 

@@ -19,7 +19,8 @@ pub fn directory_remedy(error: &Error, flag: &str) -> String {
     }
     if kind == ErrorKind::ReadOnlyFilesystem {
         return format!(
-            "mount a volume there without `readOnly: true`, or choose another with {flag}"
+            "mount a volume there without `readOnly: true`, or choose another with {flag}; after \
+             an I/O error, the kernel makes a volume read-only: look at the node's log and disk"
         );
     }
     if is_full(error) {

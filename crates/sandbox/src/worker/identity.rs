@@ -5,7 +5,7 @@ use std::{
     ffi::OsStr,
     fs, io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use nix::{
@@ -34,6 +34,7 @@ use crate::{
         policy::{ExtraAccess, NoPolicy, refuses_truncation, restrict_changes, restrict_sockets},
         privilege::{change_user, drop_capabilities},
         signals::unblock_all,
+        unwritable::directory_remedy,
     },
     wire::{message::JobKind, plan::Plan, shared::SharedCaches, tier::Tier},
 };
@@ -58,7 +59,9 @@ pub(super) fn assume(
     oom::volunteer().map_err(step("raise the OOM score"))?;
     let is_first = matches!(kind, JobKind::Unpack | JobKind::Canary);
     if is_first {
-        make_workspace(context, tenant).map_err(step("create a workspace"))?;
+        let made = make_workspace(context, tenant);
+        made.map_err(|error| not_made(context.root_path, error))
+            .map_err(step("create a workspace"))?;
     }
     if let Some(user) = tenant.user {
         let groups: Vec<Gid> = groups.iter().copied().map(Gid::from_raw).collect();
@@ -225,6 +228,16 @@ fn make_workspace(context: &WorkerContext<'_>, tenant: &Tenant) -> Result<(), Er
     }
     let name = tenant.workspace.file_name().ok_or(Errno::EINVAL)?;
     mkdirat(context.root, name, Mode::S_IRWXU)
+}
+
+/// Adds the directory and the remedy for a volume that has become read-only.
+fn not_made(root: &Path, errno: Errno) -> io::Error {
+    let error = io::Error::from(errno);
+    if error.kind() != io::ErrorKind::ReadOnlyFilesystem {
+        return error;
+    }
+    let remedy = directory_remedy(&error, "--work-dir");
+    io::Error::new(error.kind(), format!("{}: {error}: {remedy}", root.display()))
 }
 
 /// Takes the tenant's rights for a process that sets nothing up.
