@@ -247,8 +247,9 @@ impl WorkVolume {
 const NOT_UNPACKED: &str = "the archive was not unpacked";
 
 /// The user's options.
-const ENLARGE: &str = "raise the volume's size (in memory also the container's memory limit)";
-const LOWER: &str = "lower --max-disk, --max-files or --max-requests";
+pub(crate) const ENLARGE: &str =
+    "raise the volume's size (in memory also the container's memory limit)";
+pub(crate) const LOWER: &str = "lower --max-disk, --max-files or --max-requests";
 
 #[cfg(test)]
 mod tests {

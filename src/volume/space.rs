@@ -10,6 +10,8 @@ use std::{
 use cmp_sandbox::{directory_remedy, memory_of_files};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 
+use crate::container::Volume;
+
 /// Low-water mark in bytes and in files, and as a part of the volume. The lower
 /// one counts: a small volume is not low from the start.
 const LOW_BYTES: u64 = 32 << 20;
@@ -54,6 +56,17 @@ impl Space {
             inodes: counts.then_some(about.f_files),
             is_read_only: about.f_flag.contains(StatVfsMountFlags::RDONLY),
         })
+    }
+
+    /// The space of a volume that can be written to.
+    pub(crate) fn of(volume: &Volume) -> Self {
+        Self {
+            free_bytes: volume.free,
+            bytes: volume.size,
+            free_inodes: volume.free_inodes,
+            inodes: volume.inodes,
+            is_read_only: false,
+        }
     }
 
     /// The space of `bytes` of memory that nobody uses.

@@ -16,6 +16,7 @@ use crate::{
     container::Volume,
     grpc::{check_length, directory_remedy},
     loader::{Snapshot, static_mounts},
+    volume::{ENLARGE, LOWER, Space},
 };
 
 const MIB: u64 = 1 << 20;
@@ -27,7 +28,7 @@ const WRITE: u32 = 0o2;
 
 /// Looks at the directories of a container with this memory.
 pub(super) async fn look(options: &Serve, budget: &Budget, memory: u64) -> Vec<Check> {
-    let (uid, largest) = (options.run_as_uid, budget.each.repository.amount);
+    let (uid, budget) = (options.run_as_uid, budget.clone());
     let mut checks = Vec::new();
     let places = options.places();
     if let Some(directory) = places.directory.clone() {
@@ -41,7 +42,7 @@ pub(super) async fn look(options: &Serve, budget: &Budget, memory: u64) -> Vec<C
     checks.extend(mounts.iter().map(|mount| Check::warning(mount.to_string())));
     let look = move |path: &Path| vec![sockets(path, uid)];
     checks.extend(at("sockets", options.socket_dir(), look).await);
-    checks.extend(at("work", options.work_dir(), move |path| work(path, largest, memory)).await);
+    checks.extend(at("work", options.work_dir(), move |path| work(path, &budget, memory)).await);
     for path in options.read.clone() {
         checks.extend(at("read", path, |path| read(path).into_iter().collect()).await);
     }
@@ -148,41 +149,64 @@ pub(super) fn present(path: &Path) -> PathBuf {
     path.ancestors().find(|above| above.exists()).unwrap_or(&path).to_owned()
 }
 
-fn work(path: &Path, largest: Option<u64>, memory: u64) -> Vec<Check> {
+/// Looks at the work directory. `memory` is the container's.
+fn work(path: &Path, budget: &Budget, memory: u64) -> Vec<Check> {
     let shown = path.display();
     if let Some(reason) = read_only(path) {
         let remedy = "mount an emptyDir there without `readOnly: true`, or set --work-dir";
         return vec![Check::failure(format!("work: {reason}")).remedy(remedy)];
     }
-    let volume = present(path);
-    let Volume { in_memory, free, .. } = match Volume::of(&volume, memory) {
+    let present = present(path);
+    let volume = match Volume::of(&present, memory) {
         Ok(about) => about,
         Err(error) => {
             let text = format!("work: {shown}: {error}");
             return vec![Check::failure(text).remedy("mount an emptyDir, or set --work-dir")];
         }
     };
-    let place = if in_memory { "in memory" } else { "on a disk" };
     let mut checks = Vec::new();
     if !path.exists() {
         let text = format!("work: {shown} is missing; `serve` will create it");
         checks.push(Check::warning(text).remedy("mount an emptyDir there, or set --work-dir"));
     }
-    let text = format!("work: {} is {place} with {} MiB free", volume.display(), free / MIB);
-    checks.push(if in_memory {
-        Check::fine(text)
-    } else {
-        Check::note(text)
-            .remedy("use emptyDir: {medium: Memory}, which is faster for many small files")
-    });
-    if let Some(largest) = largest.filter(|largest| free < *largest) {
-        let text = format!(
-            "a repository can have up to {} MiB, which is more than the free space",
-            largest / MIB
-        );
-        checks.push(Check::warning(text).remedy("reduce --max-repository, or use a larger volume"));
-    }
+    checks.push(space(&present, &volume, budget));
+    checks.extend(too_large(&volume, budget));
     checks
+}
+
+/// Tells the space that requests have on the work volume, and fails if they wait for it.
+fn space(path: &Path, volume: &Volume, budget: &Budget) -> Check {
+    let (place, space) = if volume.in_memory {
+        ("in memory", Space::of(volume).within(budget.memory.amount))
+    } else {
+        ("on a disk", Space::of(volume))
+    };
+    let text = format!("work: {} is {place} with {}", path.display(), space.say());
+    if let Some(low) = space.low() {
+        let text = format!("{text}; requests wait because {low}");
+        return Check::failure(text).remedy(format!("{ENLARGE}, or {LOWER}"));
+    }
+    if volume.in_memory {
+        return Check::fine(text);
+    }
+    Check::note(text).remedy("use emptyDir: {medium: Memory}, which is faster for many small files")
+}
+
+/// A limit of repositories above the space that one can have. In memory, running requests and
+/// the supervisor's own files take a part of it for a while.
+fn too_large(volume: &Volume, budget: &Budget) -> Option<Check> {
+    let (room, what) = if volume.in_memory {
+        (volume.size, "size of the work volume")
+    } else {
+        (volume.free, "free space of the work volume")
+    };
+    let largest = budget.each.repository.amount.filter(|largest| room < *largest)?;
+    let text = format!(
+        "a repository can have up to {} MiB, which is more than the {what}, {} MiB",
+        largest / MIB,
+        room / MIB
+    );
+    Some(Check::warning(text).remedy("reduce --max-repository, or use a larger volume"))
 }
 
 /// True if `uid` can enter a directory and all above it.
@@ -212,7 +236,10 @@ mod tests {
     use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 
     use super::*;
-    use crate::local::doctor::check::Grade;
+    use crate::{
+        budget::{Each, Share},
+        local::doctor::check::Grade,
+    };
 
     #[test]
     fn a_socket_directory_that_the_uid_cannot_write_to_is_a_failure() {
@@ -245,11 +272,51 @@ mod tests {
     fn a_missing_work_directory_is_told_first_and_nothing_is_said_of_its_content() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("missing");
-        let checks = work(&path, None, 0);
+        let checks = work(&path, &Budget::default(), 0);
         let [missing, volume] = &checks[..] else { panic!("{checks:?}") };
         assert!(missing.text.starts_with(&format!("work: {} is missing", path.display())));
         let start = format!("work: {} is ", directory.path().display());
         assert!(volume.text.starts_with(&start), "{}", volume.text);
+    }
+
+    /// A work volume of 1280 MiB in memory, of which this is free, in bytes and inodes.
+    fn in_memory(free: u64, free_inodes: u64) -> Volume {
+        let inodes = Some(2500);
+        Volume { in_memory: true, size: 1280 * MIB, free, inodes, free_inodes: Some(free_inodes) }
+    }
+
+    fn budget() -> Budget {
+        let memory = Share::new(4096 * MIB, "");
+        let repository = Share::new(Some(1280 * MIB), "");
+        Budget { memory, each: Each { repository, ..Each::default() }, ..Budget::default() }
+    }
+
+    #[test]
+    fn a_full_work_volume_is_a_failure_with_the_remedy() {
+        let fine = space(Path::new("/w"), &in_memory(1279 * MIB, 2490), &budget());
+        let text = "work: /w is in memory with 1279 MiB of 1280 MiB free, 2490 of 2500 inodes free";
+        assert_eq!((fine.state, &*fine.text), (Grade::Fine, text));
+        for (volume, reason) in [
+            (in_memory(0, 2490), "less than 32 MiB are free"),
+            (in_memory(399 * MIB, 112), "fewer than 125 inodes are free"),
+        ] {
+            let full = space(Path::new("/w"), &volume, &budget());
+            assert_eq!(full.state, Grade::Failure, "{full:?}");
+            assert!(full.text.ends_with(&format!("; requests wait because {reason}")), "{full:?}");
+            assert!(full.remedy.unwrap().starts_with("raise the volume's size"));
+        }
+    }
+
+    #[test]
+    fn a_repository_may_have_the_whole_volume_although_some_of_it_is_in_use() {
+        let volume = in_memory(1279 * MIB, 2490);
+        assert_eq!(too_large(&volume, &budget()), None);
+        let (size, free) = (640 * MIB, 639 * MIB);
+        let small = Volume { size, free, ..volume };
+        let check = too_large(&small, &budget()).unwrap();
+        assert!(check.text.ends_with("the size of the work volume, 640 MiB"), "{check:?}");
+        let disk = too_large(&Volume { in_memory: false, ..small }, &budget()).unwrap();
+        assert!(disk.text.ends_with("the free space of the work volume, 639 MiB"), "{disk:?}");
     }
 
     #[test]
