@@ -78,7 +78,7 @@ fn names(expression: &str) -> Vec<(&str, &str)> {
         let is_ours = |name: &str| {
             ["argocd_cmp_", "grpc_server_", "process_"].iter().any(|ours| name.starts_with(ours))
         };
-        if is_ours(&expression[at..end]) {
+        if expression.get(at..end).is_some_and(is_ours) {
             found.push((&expression[at..end], &expression[end..]));
         }
         at = end.max(at + 1);
@@ -111,6 +111,31 @@ fn every_metric_and_label_in_deploy_is_declared() {
             }
         }
     }
+}
+
+/// Code of a page between single or triple backquotes.
+fn code(page: &str) -> impl Iterator<Item = &str> {
+    page.split('`').skip(1).step_by(2)
+}
+
+/// A histogram has no series of its own name, so a query of it finds nothing.
+#[test]
+fn queries_in_the_docs_name_series_that_exist() {
+    let mut queries = 0;
+    for entry in fs::read_dir(file("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let page = fs::read_to_string(&path).unwrap();
+        let found =
+            code(&page).flat_map(|code| names(code).into_iter().map(move |name| (code, name)));
+        for (query, (name, _)) in found.filter(|(_, (_, rest))| rest.starts_with('{')) {
+            assert!(family(name).is_some(), "{}: {name}: {query}", path.display());
+            queries += 1;
+        }
+    }
+    assert!(queries > 2, "{queries}");
 }
 
 #[test]
