@@ -46,6 +46,8 @@ pub struct Deadline {
     /// The time from the beginning until that of the plugin begins, in whole tenths of a second.
     /// Errors carry a deadline, so it is small.
     packing: u16,
+    /// The part of the granted time for which the request waited in the queue, in per cent.
+    queued: u8,
     /// The part of the client's time in which the rest of the archive is read, in
     /// milliseconds.
     drain: u32,
@@ -85,7 +87,7 @@ impl Deadline {
     #[must_use]
     pub fn new(client: Option<Duration>, plugin: Option<Duration>) -> Self {
         let began = TokioInstant::now().into_std();
-        Self { began, client, plugin, is_throttled: false, packing: 0, drain: 0 }
+        Self { began, client, plugin, is_throttled: false, packing: 0, queued: 0, drain: 0 }
     }
 
     /// The deadline with the plugin's limit as of now.
@@ -93,6 +95,15 @@ impl Deadline {
     pub fn with_plugin(self, plugin: Option<Duration>) -> Self {
         let packing = self.elapsed().as_millis() / 100;
         Self { plugin, packing: packing.try_into().unwrap_or(u16::MAX), ..self }
+    }
+
+    /// The deadline of a request that has waited in the queue for this time, which its errors
+    /// tell.
+    #[must_use]
+    pub(super) fn after_queue(self, waited: Duration) -> Self {
+        let Some(Limit { granted, .. }) = self.earliest() else { return self };
+        let part = waited.as_millis() * 100 / granted.max(LEAST_GRANTED).as_millis();
+        Self { queued: u8::try_from(part).map_or(100, |part| part.min(100)), ..self }
     }
 
     /// The deadline in a container with a CPU limit.
@@ -140,6 +151,15 @@ impl Deadline {
     #[must_use]
     pub fn is_too_short(&self) -> bool {
         self.client.is_some_and(|granted| granted <= self.kept(granted))
+    }
+
+    /// The end of the cause in an error: much of the time in the queue, with its remedy.
+    fn after_wait(&self) -> String {
+        let Self { queued, .. } = self;
+        if *queued < SHOWN_QUEUED {
+            return ":".to_owned();
+        }
+        format!(", {queued} % of it in the queue: let more requests run at a time, or")
     }
 
     fn limit_of(&self, clock: Clock) -> Option<Limit> {
@@ -211,12 +231,16 @@ pub const CLIENT_REMEDY: &str =
 /// Shortest time in seconds that the text mentions.
 const SHOWN_DRAIN: f64 = 0.1;
 
+/// Least part of the time in the queue that the text mentions, in per cent.
+const SHOWN_QUEUED: u8 = 25;
+
 impl fmt::Display for Deadline {
     /// Names the deadline and the setting that extends it.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(Limit { granted, clock, .. }) = self.earliest() else {
             return formatter.write_str("there is no deadline");
         };
+        let end = self.after_wait();
         let (granted, drain) = (granted.as_secs_f64(), self.drain().as_secs_f64());
         match clock {
             Clock::Client => {
@@ -224,12 +248,12 @@ impl fmt::Display for Deadline {
                 if drain >= SHOWN_DRAIN {
                     write!(formatter, ", minus {drain:.1}s to read the rest of the archive,")?;
                 }
-                write!(formatter, " passed: {CLIENT_REMEDY}")
+                write!(formatter, " passed{end} {CLIENT_REMEDY}")
             }
             Clock::Plugin => {
                 write!(
                     formatter,
-                    "the plugin's own spec.limits.timeout of {granted:.1}s passed: raise it"
+                    "the plugin's own spec.limits.timeout of {granted:.1}s passed{end} raise it"
                 )
             }
         }
@@ -299,6 +323,21 @@ mod tests {
         assert_eq!(deadline.instant().unwrap() - opened.began, Duration::from_secs(4));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!((deadline.clock(), deadline.used()), (Clock::Plugin, Some(0.5)));
+    }
+
+    #[test]
+    fn a_long_wait_in_the_queue_is_told_with_its_remedy() {
+        let text = |deadline: Deadline, waited| {
+            deadline.after_queue(Duration::from_millis(waited)).to_string()
+        };
+        let of_client = Deadline::new(FIVE, None);
+        let told = "the client's deadline of 5.0s passed, 99 % of it in the queue: let more \
+                    requests run at a time, or raise controller.repo.server.timeout.seconds";
+        assert!(text(of_client, 4950).starts_with(told), "{}", text(of_client, 4950));
+        assert!(text(of_client, 1200).contains(" passed: raise controller"));
+        let of_plugin = text(Deadline::new(FIVE, TWO), 1900);
+        assert!(of_plugin.ends_with("in the queue: let more requests run at a time, or raise it"));
+        assert!(text(Deadline::new(FIVE, Some(Duration::ZERO)), 0).ends_with(" passed: raise it"));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::{
     header::RequestHeader,
     index::{IndexResources, NameIndexer},
     kept::{KeptArchives, Maker, Repository, Unseen, Way},
-    progress::{Phase, RequestContext},
+    progress::RequestContext,
     receive_error::{BrokenStream, ReceiveError},
     received::Received,
 };
@@ -102,7 +102,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         context: &mut RequestContext,
     ) -> Result<Received, ReceiveError> {
         let Destination { repository, volume, kept } = destination;
-        context.progress.enter(Phase::Receive);
+        context.begin_to_receive();
         if let Repository::Shared(files) = repository {
             self.pass_on(Discard, context).await?;
             context.progress.unpacked = Some(files.unpacked().clone());
@@ -203,7 +203,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
         resources: &IndexResources,
         context: &mut RequestContext,
     ) -> Result<IndexedArchive, ReceiveError> {
-        context.progress.enter(Phase::Receive);
+        context.begin_to_receive();
         let indexer = NameIndexer::new(self.limits.unpacked, resources, context.deadline);
         let indexer = self.pass_on(indexer, context).await?;
         Ok(IndexedArchive::new(indexer.finish().await?, self.header.directory))
@@ -211,7 +211,7 @@ impl<'c, C: ChunkStream> Incoming<'c, C> {
 
     /// Reads the archive only to verify its checksum.
     pub(super) async fn verify(mut self, context: &mut RequestContext) -> Result<(), ReceiveError> {
-        context.progress.enter(Phase::Receive);
+        context.begin_to_receive();
         self.pass_on(Discard, context).await.map(drop)
     }
 

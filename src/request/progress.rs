@@ -42,6 +42,13 @@ impl RequestContext {
         self.deadline
     }
 
+    /// Begins to receive the archive. Errors of the deadline tell a wait until then.
+    pub(super) fn begin_to_receive(&mut self) {
+        self.progress.enter(Phase::Receive);
+        let waited = self.progress.time_in(Phase::Queue).unwrap_or_default();
+        self.deadline = self.deadline.after_queue(waited);
+    }
+
     /// Masks the parts of values at the cuts of its texts: a bundle masks more values than
     /// other texts do, and cannot recognise a part later.
     pub(crate) fn at_cuts(&self) -> &Redactor {
