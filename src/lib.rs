@@ -29,6 +29,7 @@
 
 mod accept;
 mod admin;
+mod agent_sockets;
 pub mod budget;
 pub mod bundle;
 pub mod config;

@@ -5,23 +5,18 @@ pub(crate) mod replaced;
 
 use std::{
     ffi::OsStr,
-    fmt,
-    fs::{self, File},
-    io::{self, Read},
+    fmt, io,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
-use cmp_sandbox::look_up;
+use cmp_sandbox::{Malformed, look_up, script_words};
 
 use crate::plugin::{CommandLine, PluginDefinition, without_shell};
 
 /// Directories of temporary files. The sandbox replaces them, and commands may create a program
 /// there before they run it.
 pub(crate) const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
-
-/// Most bytes of a script's first line: the kernel reads no more.
-const FIRST_LINE: u64 = 256;
 
 /// A command whose program cannot run in this container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +39,8 @@ enum Cause {
     NotExecutable(PathBuf),
     /// A path, or the target of a link, in a directory that only others may enter.
     Closed(PathBuf),
+    /// A file that the kernel does not run.
+    Malformed { file: PathBuf, fault: Malformed },
     /// A script whose interpreter does not exist.
     NoInterpreter { script: PathBuf, interpreter: String },
     /// A script whose interpreter is in a directory that only others may enter.
@@ -106,12 +103,13 @@ fn absent(program: &str, search: &[u8]) -> Cause {
     }
 }
 
-/// Checks that the interpreter of a script exists. A file that cannot be read is
-/// no script: the kernel would not read it either.
+/// Checks that the kernel runs a file, and that the interpreter of a script exists.
 fn interpreter(script: PathBuf, search: &[u8]) -> Result<(), Cause> {
-    let line = first_line(&script).unwrap_or_default();
-    let Some(line) = line.strip_prefix("#!") else { return Ok(()) };
-    let mut words = line.split_whitespace();
+    let words = match script_words(&script) {
+        Ok(words) => words,
+        Err(fault) => return Err(Cause::Malformed { file: script, fault }),
+    };
+    let mut words = words.iter().map(String::as_str);
     let Some(interpreter) = words.next() else { return Ok(()) };
     let is_env = Path::new(interpreter).file_name() == Some(OsStr::new("env"));
     let named = words.next().filter(|word| is_env && !word.starts_with('-') && !word.contains('='));
@@ -143,18 +141,6 @@ fn is_relative(program: &str) -> bool {
     program.contains('/') && Path::new(program).is_relative()
 }
 
-fn first_line(path: &Path) -> io::Result<String> {
-    if fs::metadata(path)?.is_file() { line(File::open(path)?) } else { Ok(String::new()) }
-}
-
-/// The first line of an open file.
-fn line(file: File) -> io::Result<String> {
-    let mut start = Vec::new();
-    file.take(FIRST_LINE).read_to_end(&mut start)?;
-    let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    Ok(String::from_utf8_lossy(line).into_owned())
-}
-
 impl MissingProgram {
     /// The remedy.
     pub(crate) fn remedy(&self) -> &'static str {
@@ -169,6 +155,7 @@ impl MissingProgram {
                 "let all users enter the directories above it, also where a link leads (chmod o+x), or \
                  install it elsewhere, such as in /opt"
             }
+            Cause::Malformed { fault, .. } => fault.remedy(),
             Cause::NoInterpreter { .. } => {
                 "put the interpreter into the image, or name another in the script's first line"
             }
@@ -191,6 +178,7 @@ impl fmt::Display for MissingProgram {
             Cause::Closed(path) => {
                 write!(text, "`{}` is in a directory that cannot be entered", path.display())
             }
+            Cause::Malformed { file, fault } => write!(text, "`{}` {fault}", file.display()),
             Cause::NoInterpreter { script, interpreter } => write!(
                 text,
                 "`{}` is a script for `{interpreter}`, which does not exist",
@@ -207,7 +195,10 @@ impl fmt::Display for MissingProgram {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs::Permissions, os::unix::fs::PermissionsExt};
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::PermissionsExt,
+    };
 
     use nix::unistd::{Uid, setfsuid};
 
@@ -266,7 +257,7 @@ mod tests {
         let file = directory.path().join("tool");
         let absent = format!("spec.generate.command: `{path}/tool` does not exist");
         assert_eq!(problems(file.to_str().unwrap(), directory.path()), [absent]);
-        write(&file, "", 0o755);
+        write(&file, "#!/bin/sh\n", 0o755);
         assert!(problems(file.to_str().unwrap(), directory.path()).is_empty(), "it appeared");
     }
 
@@ -300,6 +291,20 @@ mod tests {
             let expected = missing.is_some_and(|name| found.contains(&format!("for `{name}`")));
             assert_eq!(expected, !found.is_empty(), "{line}: {found}");
             assert_eq!(missing.is_some(), expected, "{line}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_the_kernel_does_not_run_is_named_with_the_reason() {
+        let directory = directory();
+        let file = directory.path().join("tool");
+        for (content, reason) in [
+            ("#!/bin/sh\r\necho\r\n", "is a script with Windows line endings"),
+            ("echo\n", "is neither a program nor a script whose first line names its interpreter"),
+        ] {
+            write(&file, content, 0o755);
+            let text = format!("spec.generate.command: `{}` {reason}", file.display());
+            assert_eq!(problems("tool", directory.path()), [text]);
         }
     }
 

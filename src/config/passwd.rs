@@ -12,7 +12,10 @@ use crate::settings;
 Programs such as ssh need an account. With --isolation namespaces, each request has one; with
 --isolation uid, the image needs these lines:
 
-  RUN cmp-supervisor passwd >> /etc/passwd && cmp-supervisor passwd --group >> /etc/group")]
+  RUN cmp-supervisor passwd >> /etc/passwd && cmp-supervisor passwd --group >> /etc/group
+
+With --isolation landlock or none, all requests have the UID of --run-as-uid:
+--uid-range 999-999 prints its line.")]
 pub struct Passwd {
     #[arg(described = &settings::UID_RANGE)]
     uid_range: UidRange,

@@ -34,7 +34,8 @@ pub async fn doctor(options: &Serve, format: TextFormat) -> Result<(), LocalErro
         }
     };
     let (container, budget, resources) = limits::container(options).await;
-    checks.add(Section::Places, places::look(options, &budget, container.memory.amount).await);
+    checks
+        .add(Section::Places, places::look(options, &budget, container.memory.amount, tier).await);
     checks.add(Section::Plugins, tools::look(options, tier, landlock).await);
     checks.add(Section::Container, resources);
     checks.add(Section::Limits, limits::look(options, &budget));

@@ -61,7 +61,8 @@ pub enum Code {
     ConfigMap,
     /// A key with the wrong upper or lower case.
     KeyCase,
-    /// An unknown key in `spec.sandbox`, `spec.workspace` or `spec.limits`.
+    /// An unknown key in `spec.sandbox`, `spec.workspace` or `spec.limits`, or a misspelt one
+    /// of these.
     UnknownOwnKey,
     /// An invalid value in `spec.sandbox`, `spec.workspace` or `spec.limits`.
     InvalidValue,
@@ -125,6 +126,10 @@ pub enum Code {
     Port,
     /// A path in the directory of the sockets.
     Sockets,
+    /// Braces in a pattern for which they are ordinary characters.
+    Braces,
+    /// The name of a variable that no shell can read.
+    VariableName,
     /// A `plugin.yaml` in a directory with other definitions.
     OtherFiles,
     /// A file that cannot be read.
@@ -141,7 +146,7 @@ pub enum Code {
 
 impl Code {
     /// All codes with their numbers, severities and titles.
-    pub const ALL: [(Self, u16, Severity, &'static str); 53] = [
+    pub const ALL: [(Self, u16, Severity, &'static str); 55] = [
         (Self::Syntax, 101, Severity::Error, "invalid YAML"),
         (Self::Encoding, 102, Severity::Error, "invalid text encoding"),
         (Self::Empty, 103, Severity::Error, "an empty file"),
@@ -200,6 +205,8 @@ impl Code {
         (Self::Processors, 321, Severity::Warning, "a processor time that looks like processors"),
         (Self::Port, 322, Severity::Note, "a port that is closed by default"),
         (Self::Sockets, 323, Severity::Warning, "a path in the directory of the sockets"),
+        (Self::Braces, 324, Severity::Warning, "braces that match only themselves"),
+        (Self::VariableName, 325, Severity::Warning, "a variable that no shell can read"),
         (Self::Unreadable, 404, Severity::Error, "a file that cannot be read"),
         (Self::Ignored, 405, Severity::Note, "an ignored entry"),
         (Self::Program, 407, Severity::Warning, "a program that cannot run here"),

@@ -59,17 +59,7 @@ pub(super) fn fault(fault: &InvalidManifest, locator: &Locator<'_>) -> Diagnosti
         InvalidManifest::NoName | InvalidManifest::NoGenerate | InvalidManifest::Kind { .. } => {
             required(fault, locator)
         }
-        InvalidManifest::Unknown { known, .. } => {
-            let help = match nearest(last(&path), known.iter().copied()) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => format!("valid keys: {}", known.join(", ")),
-            };
-            Diagnostic::new(fault.code(), format!("unknown key `{}`", shown(&at(&path))))
-                .at(locator.key(&path))
-                .label("unknown")
-                .note("an ignored key would be a limit without effect, so cmp-supervisor refuses unknown keys in this section")
-                .help(help)
-        }
+        InvalidManifest::Unknown { known, .. } => unknown(&path, known, locator),
         InvalidManifest::Value { expected, .. } => {
             Diagnostic::new(fault.code(), format!("invalid value for `{}`", at(&path)))
                 .at(locator.value(&path))
@@ -97,12 +87,30 @@ pub(super) fn fault(fault: &InvalidManifest, locator: &Locator<'_>) -> Diagnosti
     }
 }
 
+/// The diagnostic of a key that cmp-supervisor refuses, and Argo CD ignores.
+fn unknown(path: &[Step], known: &[&'static str], locator: &Locator<'_>) -> Diagnostic {
+    let help = match nearest(last(path), known.iter().copied()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("valid keys: {}", known.join(", ")),
+    };
+    let note = if is_ours(path) {
+        "an ignored key would be a limit without effect, so cmp-supervisor refuses unknown keys in this section"
+    } else {
+        "an ignored section would leave the plugin without its limits or isolation, so cmp-supervisor refuses the key"
+    };
+    Diagnostic::new(Code::UnknownOwnKey, format!("unknown key `{}`", shown(&at(path))))
+        .at(locator.key(path))
+        .label("unknown")
+        .note(note)
+        .help(help)
+}
+
 /// The diagnostic of something that Argo CD silently accepts.
 pub(super) fn warning(finding: &Finding, locator: &Locator<'_>) -> Option<Diagnostic> {
     let Finding { path, kind } = finding;
     let key = last(path);
     let diagnostic = match kind {
-        FindingKind::Type { .. } => return None,
+        FindingKind::Type { .. } | FindingKind::Refused { .. } => return None,
         FindingKind::Case { canonical } => {
             Diagnostic::new(Code::KeyCase, format!("`{}` is read as `{canonical}`", shown(key)))
                 .label("wrong case")
@@ -181,8 +189,12 @@ fn pattern_remedy(fault: &PatternFault) -> &'static str {
 
 /// The remedy for a line that is not YAML.
 fn remedy(line: &str) -> &'static str {
-    if line.starts_with('\t') || line.trim().is_empty() && line.contains('\t') {
+    let indentation = line.len() - line.trim_start().len();
+    if line.get(..indentation).is_some_and(|indentation| indentation.contains('\t')) {
         return "indent with spaces: YAML does not allow tabs";
+    }
+    if line.starts_with("%YAML") {
+        return "remove this line, because Argo CD reads only YAML 1.1";
     }
     if line.contains("{{") {
         return "render the template first, or put it into quotes if it belongs to the command";
@@ -213,6 +225,7 @@ fn wrong_type(path: &[Step], wanted: &str, found: &str, locator: &Locator<'_>) -
             Some("write a list: [\"…\"]".to_owned())
         }
         ("a list of strings", Some(text)) => Some(format!("write a list: {}", as_list(text))),
+        ("a string", None) if is_ours(path) && is_item_of("env", path) => Some(ENV.to_owned()),
         ("a string", None) if is_split(path, locator) => {
             Some("put the whole item into quotes: `: ` in it makes it a map".to_owned())
         }
@@ -223,6 +236,10 @@ fn wrong_type(path: &[Step], wanted: &str, found: &str, locator: &Locator<'_>) -
         .at(locator.value(path))
         .label(format!("found {found}"));
     Diagnostic { help, ..diagnostic }
+}
+
+fn is_item_of(list: &str, path: &[Step]) -> bool {
+    matches!(path, [.., Step::Key(key), Step::Index(_)] if key.eq_ignore_ascii_case(list))
 }
 
 /// True if the value is an item of a list, and a map because of a colon in its line.

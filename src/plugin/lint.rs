@@ -11,6 +11,7 @@ mod scratch;
 mod script;
 mod sockets;
 mod stars;
+mod variables;
 mod words;
 
 use cmp_sandbox::{Tier, ends_as_credential};
@@ -90,6 +91,7 @@ pub(super) fn lint(
     found.extend(isolation_none(definition, locator));
     found.extend(tokens(definition, locator));
     announcements::lint(definition, locator, &mut found);
+    variables::lint(definition, locator, &mut found);
     repeated::lint(locator, &mut found);
     found
 }

@@ -20,10 +20,7 @@ pub(super) use self::{
     shape::{Finding, FindingKind, at},
     typed::KIND,
 };
-use self::{
-    shape::{Shape, Unknown},
-    typed::PluginManifest,
-};
+use self::{shape::Shape, typed::PluginManifest};
 use super::{Announcement, PluginDefinition};
 
 /// Most bytes of JSON that one document can become. A definition has at most the
@@ -91,7 +88,7 @@ fn refused(finding: Finding) -> Result<InvalidManifest, Finding> {
         FindingKind::Type { message, wanted, found } => {
             Ok(InvalidManifest::Type { path, message, wanted, found })
         }
-        FindingKind::Unknown { among } if among.unknown == Unknown::Refused => {
+        FindingKind::Refused { among } => {
             let known = among.fields.iter().map(|field| field.name).collect();
             Ok(InvalidManifest::Unknown { path, known })
         }

@@ -9,11 +9,18 @@ const ALWAYS: [&[u8]; 1] = [b"PATH"];
 pub struct VariablePattern(Box<str>);
 
 impl VariablePattern {
-    /// `None` if the text has a character that a variable's name cannot have.
+    /// `None` if the text has a character that a variable's name cannot have. `$` is refused,
+    /// because it is meant for the value.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
-        let is_name = |c: char| c != '=' && !c.is_whitespace() && !c.is_control();
+        let is_name = |c: char| !"=$".contains(c) && !c.is_whitespace() && !c.is_control();
         (!text.is_empty() && text.chars().all(is_name)).then(|| Self(text.into()))
+    }
+
+    /// True if it matches names that a shell can read.
+    pub(super) fn is_of_shell(&self) -> bool {
+        let is_letter = |c: char| c.is_ascii_alphanumeric() || "_*".contains(c);
+        self.0.chars().all(is_letter) && !self.0.starts_with(|c: char| c.is_ascii_digit())
     }
 
     /// True if the name matches. In the worst case, the time is proportional to
@@ -82,8 +89,22 @@ mod tests {
 
     #[test]
     fn invalid_names_are_refused() {
-        for text in ["", "A=B", "A B", "A\n", "A\0"] {
+        for text in ["", "A=B", "A B", "A\n", "A\0", "$A", "${A}"] {
             assert_eq!(VariablePattern::new(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_a_shell_can_read_are_known() {
+        for (text, expected) in [
+            ("A_1*", true),
+            ("*", true),
+            ("A-B", false),
+            ("a.b", false),
+            ("1A", false),
+            ("É", false),
+        ] {
+            assert_eq!(VariablePattern::new(text).unwrap().is_of_shell(), expected, "{text}");
         }
     }
 

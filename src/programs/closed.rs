@@ -8,9 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cmp_sandbox::{CleanPath, Place, Sight, look};
-
-use super::line;
+use cmp_sandbox::{CleanPath, Place, Sight, look, opened_words};
 
 /// The first file of this name in those directories of a list, separated by colons, that are
 /// open.
@@ -46,9 +44,8 @@ pub(crate) fn real(path: &Path) -> Option<PathBuf> {
 
 /// The interpreter in the first line of a script.
 fn interpreter(script: &Place) -> Option<CleanPath> {
-    let line = line(script.open()?).ok()?;
-    let words = line.strip_prefix("#!")?;
-    CleanPath::new(Path::new(words.split_whitespace().next()?))
+    let words = opened_words(script.open()?).ok()?;
+    CleanPath::new(Path::new(words.first()?))
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    use cmp_sandbox::Redactor;
+    use cmp_sandbox::{Redactor, Tier};
     use tokio::sync::watch;
     use tokio_util::task::TaskTracker;
 
@@ -125,6 +125,7 @@ mod tests {
                 cpu_seconds: Some(10),
                 ..Bounds::default()
             },
+            tier: Tier::Uid,
             reach: Arc::default(),
             named: FileThread::new(),
             volume: WorkVolume::new("/".into()),

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use cmp_sandbox::{Bounds, Redactor};
+use cmp_sandbox::{Bounds, Redactor, Tier};
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
@@ -30,6 +30,8 @@ pub struct CommandDefaults {
     pub timeout: Option<Duration>,
     /// Default limits, paths and network of commands.
     pub bounds: Bounds,
+    /// The isolation of requests.
+    pub tier: Tier,
     /// Paths and ports that the sandbox lets commands reach.
     pub reach: Arc<Reach>,
     /// Looks at the paths that commands name in errors.

@@ -18,7 +18,7 @@ mod tier;
 
 use std::{fmt, time::Duration};
 
-use cmp_sandbox::{Bounds, ExceededLimit, KernelLimit, Termination, Unpacked, Usage};
+use cmp_sandbox::{Bounds, ExceededLimit, KernelLimit, Termination, Tier, Unpacked, Usage};
 
 pub(crate) use self::denial::ASK_PASS_SOCKET;
 pub use self::{
@@ -108,6 +108,7 @@ pub struct Hint(String);
 pub(super) struct Facts<'e> {
     pub(super) plugin: &'e PluginDefinition,
     pub(super) phase: Phase,
+    pub(super) tier: Tier,
     pub(super) bounds: &'e Bounds,
     pub(super) end: Termination,
     pub(super) usage: Option<Usage>,
@@ -150,9 +151,9 @@ impl Hint {
             Facts::java_heap,
             Facts::by_words,
             |facts| limit::descriptors(facts.text).map(str::to_owned),
-            |facts| ssh::advice(facts.text),
+            |facts| ssh::advice(facts.text, facts.tier),
             Facts::by_mode,
-            |facts| tier::advice(facts.text).map(str::to_owned),
+            |facts| tier::advice(facts.text, facts.tier),
             |facts| remote::advice(facts.text).map(str::to_owned),
             Facts::by_read_only,
             Facts::by_crash,
@@ -302,7 +303,9 @@ impl Facts<'_> {
         let is_absent = matches!(self.end, Termination::Exit(NOT_IN_PATH));
         let lines = || self.text.lines().rev();
         let program = |line| shell::program(line).map(|name| (line, name));
-        let (line, name) = is_absent.then(|| lines().find_map(program)).flatten()?;
+        let Some((line, name)) = is_absent.then(|| lines().find_map(program)).flatten() else {
+            return is_absent.then(|| lines().find_map(shell::absent_script)).flatten();
+        };
         if let Some(remedy) = shell::misunderstanding(name) {
             return Some(remedy.to_owned());
         }

@@ -204,6 +204,7 @@ impl Workspace {
         let hint = Hint::of_end(&Facts {
             plugin: &context.plugin,
             phase: *phase,
+            tier: defaults.tier,
             bounds: lease.bounds(),
             end: output.termination,
             usage: output.usage,

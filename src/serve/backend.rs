@@ -60,8 +60,9 @@ pub(super) fn pipeline(
     let volume = WorkVolume::new(config.work_dir()).within(budget.clone());
     let (admission, indexes) = (Admission::new(budget.clone()), IndexResources::default());
     let share = ArchiveShare::new(budget.clone(), admission.clone());
+    let tier = link.tier();
     Pipeline {
-        kept: KeptArchives::new(share, &indexes, link.has_own_uids()),
+        kept: KeptArchives::new(share, &indexes, tier.has_own_uids()),
         link,
         own: admission.lanes(),
         admission,
@@ -88,6 +89,7 @@ pub(super) fn pipeline(
             max_output: usize::try_from(size(now.each.output.amount)).unwrap_or(usize::MAX),
             timeout: config.exec_timeout(),
             bounds: config.bounds(),
+            tier,
             reach,
             named: FileThread::new(),
             volume,

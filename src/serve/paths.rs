@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use cmp_sandbox::{Abilities, CACHES, WORKSPACES};
+use cmp_sandbox::{Abilities, CACHES, Tier, WORKSPACES};
 use tracing::warn;
 
 use super::{
@@ -10,6 +10,7 @@ use super::{
     upkeep::{Directories, Upkeep},
 };
 use crate::{
+    agent_sockets,
     config::Serve,
     loader::{Places, static_mounts},
     metrics::Metrics,
@@ -75,6 +76,13 @@ pub(super) async fn warn_of_missing_paths(read: Vec<PathBuf>, files: FileThread)
                 return;
             }
         }
+    }
+}
+
+/// Warns of a work directory in which agents of requests cannot create their sockets.
+pub(super) fn warn_of_long_work_dir(config: &Serve, tier: Tier) {
+    if let Some(reason) = agent_sockets::warning(&config.work_dir(), tier) {
+        warn!(reason, "choose a shorter --work-dir");
     }
 }
 

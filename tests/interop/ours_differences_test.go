@@ -208,6 +208,7 @@ var onlyTheirs = map[string]struct{ spec, says string }{
 	"sandbox":         {"sandbox: {raed: [/x]}\n", "spec.sandbox.raed"},
 	"workspace":       {"workspace: {inclde: [x]}\n", "spec.workspace.inclde"},
 	"limits":          {"limits: {memry: 1Mi}\n", "spec.limits.memry"},
+	"section":         {"limit: {memory: 1Mi}\n", "spec.limit"},
 }
 
 func TestOursRefusesDefinitionsAsDocumented(t *testing.T) {

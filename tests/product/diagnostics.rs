@@ -23,7 +23,7 @@ fn run_in(directory: &Path, arguments: &[&str], input: &[u8]) -> Output {
     let programs = tempfile::tempdir().unwrap();
     for name in PROGRAMS {
         let path = programs.path().join(name);
-        fs::write(&path, "").unwrap();
+        fs::write(&path, "#!/bin/sh\n").unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let mut child = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"))

@@ -161,7 +161,7 @@ fn files_stay_apart_and_unchanged_however_they_end() {
 /// Definitions that print the manifests of an application as they are, and names of
 /// manifests for them.
 const NAMES: [(&str, &[&str]); 2] = [
-    ("concat", &["a.yaml", "b.yml"]),
+    ("concat", &["a.yaml", "b.yml", "c.json"]),
     ("sops", &["a.yaml", "b.yml", "c.json", "d.enc.yaml", "e.enc.yml", "f.enc.json"]),
 ];
 

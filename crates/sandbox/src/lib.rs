@@ -42,7 +42,9 @@ pub use self::{
         unwritable::directory_remedy,
     },
     readable::{Closing, Readable},
-    spawner::{CACHES, PRIVATE, SUPERVISOR_CGROUP, WORKSPACES, most_leases, spawner_main},
+    spawner::{
+        CACHES, HOME_PATH, PRIVATE, SUPERVISOR_CGROUP, WORKSPACES, most_leases, spawner_main,
+    },
     visible::{CleanPath, Place, Sight, look},
     wire::{
         account::{Account, PASSWD},
@@ -60,7 +62,7 @@ pub use self::{
         usage::TotalLimits,
     },
     worker::{
-        CURRENT_FILES, DEFINITIONS, REPOSITORY, SCRATCH_PATHS, SCRATCH_ROOM, WRITTEN,
-        closed_by_mode, look_up, until_not_again,
+        CURRENT_FILES, DEFINITIONS, Malformed, REPOSITORY, SCRATCH_PATHS, SCRATCH_ROOM, WRITTEN,
+        closed_by_mode, look_up, opened_words, script_words, until_not_again,
     },
 };

@@ -59,7 +59,10 @@ use nix::{
 };
 
 pub use self::{
-    abandoned::PRIVATE, caches::CACHES, cgroup::SUPERVISOR_CGROUP, root::WORKSPACES,
+    abandoned::PRIVATE,
+    caches::CACHES,
+    cgroup::SUPERVISOR_CGROUP,
+    root::{HOME_PATH, WORKSPACES},
     uid_pool::most_leases,
 };
 use self::{leases::Leases, not_prepared::NotPrepared};

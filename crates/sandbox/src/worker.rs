@@ -11,6 +11,7 @@ mod beneath;
 mod canary;
 mod contents;
 mod environment;
+mod format;
 mod groups;
 mod guard;
 mod identity;
@@ -52,6 +53,7 @@ pub use self::{
     beneath::until_not_again,
     contents::CURRENT_FILES,
     environment::WRITTEN,
+    format::{Malformed, opened_words, script_words},
     lookup::look_up,
     modes::closed_by_mode,
     namespaces::{SCRATCH_PATHS, SCRATCH_ROOM},

@@ -32,10 +32,16 @@ fn named(uids: &[u32], accounts: &str) -> Check {
         return Check::fine("all UIDs of requests have names, for ssh");
     }
     let of = plural(uids.len(), "UID");
+    let (first, last) = (uids.first().copied(), uids.last().copied());
+    let range = first.zip(last).map(|(first, last)| format!(" --uid-range {first}-{last}"));
+    let range = range.unwrap_or_default();
     Check::note(format!(
         "{unnamed} of {of} of requests have no name in {PASSWD}: ssh ends with \"No user exists for uid\""
     ))
-    .remedy("add the lines of `cmp-supervisor passwd` and `cmp-supervisor passwd --group` to the image")
+    .remedy(format!(
+        "add the lines of `cmp-supervisor passwd{range}` and `cmp-supervisor passwd --group{range}` to \
+         the image"
+    ))
 }
 
 #[cfg(test)]
@@ -49,6 +55,9 @@ mod tests {
         assert_eq!(named(&[7], &accounts).state, Grade::Fine);
         let check = named(&[7, 8], &accounts);
         assert!(check.text.starts_with("1 of 2 UIDs"), "{check:?}");
-        assert!(check.remedy.unwrap().contains("passwd --group"));
+        let remedy = check.remedy.unwrap();
+        assert!(remedy.contains("`cmp-supervisor passwd --group --uid-range 7-8`"), "{remedy}");
+        let shared = named(&[999], &accounts).remedy.unwrap();
+        assert!(shared.contains("`cmp-supervisor passwd --uid-range 999-999`"), "{shared}");
     }
 }

@@ -7,10 +7,12 @@ use std::{
     path::{self, Path, PathBuf},
 };
 
+use cmp_sandbox::Tier;
 use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
 
 use super::{Check, answer::checks};
 use crate::{
+    agent_sockets,
     budget::Budget,
     config::Serve,
     container::Volume,
@@ -26,8 +28,8 @@ const READ: u32 = 0o4;
 const ENTER: u32 = 0o1;
 const WRITE: u32 = 0o2;
 
-/// Looks at the directories of a container with this memory.
-pub(super) async fn look(options: &Serve, budget: &Budget, memory: u64) -> Vec<Check> {
+/// Looks at the directories of a container with this memory and isolation.
+pub(super) async fn look(options: &Serve, budget: &Budget, memory: u64, tier: Tier) -> Vec<Check> {
     let (uid, budget) = (options.run_as_uid, budget.clone());
     let mut checks = Vec::new();
     let places = options.places();
@@ -43,6 +45,10 @@ pub(super) async fn look(options: &Serve, budget: &Budget, memory: u64) -> Vec<C
     let look = move |path: &Path| vec![sockets(path, uid)];
     checks.extend(at("sockets", options.socket_dir(), look).await);
     checks.extend(at("work", options.work_dir(), move |path| work(path, &budget, memory)).await);
+    let long = agent_sockets::warning(&options.work_dir(), tier);
+    checks.extend(
+        long.map(|long| Check::warning(format!("work: {long}")).remedy("set a shorter --work-dir")),
+    );
     for path in options.read.clone() {
         checks.extend(at("read", path, |path| read(path).into_iter().collect()).await);
     }

@@ -50,7 +50,7 @@ pub(in crate::plugin) fn shared_path(path: &str) -> Diagnostic {
     };
     Diagnostic::new(Code::SharedPath, format!("the fixed path {shown}"))
         .label("requests cannot share files here")
-        .note("with isolation `uid` and `landlock`, permission is denied; with `namespaces`, the directory is private and empty for each command")
+        .note("with isolation `uid` and `landlock`, permission is denied; with `namespaces`, /tmp and /dev/shm are private and empty for each command, and /var/tmp does not exist")
         .help(help)
 }
 

@@ -44,7 +44,7 @@ pub enum InvalidManifest {
     /// `spec.generate.command` is empty.
     #[error("invalid plugin configuration file. spec.generate command should be non-empty")]
     NoGenerate,
-    /// An unknown key in `spec.sandbox` or `spec.limits`.
+    /// An unknown key in a section of cmp-supervisor, or the misspelt name of one.
     #[error("unknown key {}: valid keys: {}", at(path), known.join(", "))]
     Unknown {
         /// Path of the key or value.

@@ -10,7 +10,7 @@ mod tests;
 use cmp_go::time;
 use serde_json::{Map, Value};
 
-use crate::settings::Amount;
+use crate::{plugin::suggestion::nearest, settings::Amount};
 
 /// The type of a value in plugin.yaml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,17 @@ impl Struct {
             _ => "plugin",
         }
     }
+
+    /// True if an unknown key is an error here: a key in a section of cmp-supervisor, or the
+    /// misspelt name of one, because somebody asked for a limit or for isolation.
+    pub(super) fn refuses(&self, key: &str) -> bool {
+        let is_ours = |field: &&Field| {
+            field.inside().is_some_and(|inside| inside.unknown == Unknown::Refused)
+        };
+        let ours = || self.fields.iter().filter(is_ours).map(|field| field.name);
+        let meant = || nearest(key, self.fields.iter().map(|field| field.name));
+        self.unknown == Unknown::Refused || ours().any(|name| meant() == Some(name))
+    }
 }
 
 /// Treatment of a key that a [`Struct`] does not have.
@@ -106,8 +117,10 @@ pub enum Step {
 pub(in crate::plugin) enum FindingKind {
     /// The value has the wrong type; the message is Go's.
     Type { message: String, wanted: String, found: &'static str },
-    /// The key is unknown.
+    /// The key is unknown, and skipped.
     Unknown { among: &'static Struct },
+    /// The key is unknown, and an error.
+    Refused { among: &'static Struct },
     /// The key is in the wrong case, and is read anyway.
     Case { canonical: &'static str },
 }
@@ -241,7 +254,8 @@ impl Decoder {
         for (key, value) in members {
             self.path.push(Step::Key(key.clone()));
             match known.fields.iter().find(|field| folds_to(key, field.name)) {
-                None => self.unknown(known),
+                None if known.refuses(key) => self.find(FindingKind::Refused { among: known }),
+                None => self.find(FindingKind::Unknown { among: known }),
                 Some(Field { name, shape, .. }) => {
                     self.case(key, name);
                     let field = target.entry(*name).or_insert_with(|| shape.zero());
@@ -259,10 +273,6 @@ impl Decoder {
         if key != canonical {
             self.find(FindingKind::Case { canonical });
         }
-    }
-
-    fn unknown(&mut self, known: &'static Struct) {
-        self.find(FindingKind::Unknown { among: known });
     }
 
     fn mismatch(&mut self, value: &Value, shape: &Shape) {
@@ -290,9 +300,8 @@ impl Decoder {
 
     fn find(&mut self, kind: FindingKind) {
         let is_refused = match &kind {
-            FindingKind::Type { .. } => true,
-            FindingKind::Unknown { among } => among.unknown == Unknown::Refused,
-            FindingKind::Case { .. } => false,
+            FindingKind::Type { .. } | FindingKind::Refused { .. } => true,
+            FindingKind::Unknown { .. } | FindingKind::Case { .. } => false,
         };
         let others = self.findings.len() - self.refused;
         if is_refused && self.refused < MAX_FINDINGS {

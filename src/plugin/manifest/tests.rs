@@ -261,7 +261,7 @@ fn mistakes_in_sandbox_and_limits_are_errors_with_their_path() {
         ),
         (
             "sandbox: {env: [A=B]}",
-            "invalid value for spec.sandbox.env: expected names of variables",
+            "invalid value for spec.sandbox.env[0]: expected the name of a variable",
         ),
         ("sandbox: {netwrok: none}", "unknown key spec.sandbox.netwrok: valid keys: "),
         (
@@ -299,6 +299,51 @@ fn mistakes_in_sandbox_and_limits_are_errors_with_their_path() {
     ] {
         let error = definition(&format!("  generate: {{command: [a]}}\n  {ours}")).unwrap_err();
         assert!(error.to_string().contains(text), "{error}");
+    }
+}
+
+#[test]
+fn two_caches_with_one_name_or_variable_and_a_name_with_a_dollar_are_errors() {
+    for (ours, text) in [
+        (
+            "sandbox: {caches: [{name: a, env: X}, {name: b, env: Y2}, {name: a, env: Z}]}",
+            "spec.sandbox.caches[2].name: expected another name: caches[0] has this one",
+        ),
+        (
+            "sandbox: {caches: [{name: a, env: X}, {name: b, env: X}]}",
+            "spec.sandbox.caches[1].env: expected another variable: caches[0] has this one",
+        ),
+        (
+            "sandbox: {env: [FOO, \"${BAR}\"]}",
+            "spec.sandbox.env[1]: expected the name of a variable, without `$`",
+        ),
+    ] {
+        let error = definition(&format!("  generate: {{command: [a]}}\n  {ours}")).unwrap_err();
+        assert!(error.to_string().contains(text), "{error}");
+    }
+}
+
+#[test]
+fn a_misspelt_section_of_ours_is_an_error() {
+    for (ours, text) in [
+        ("sandboxx: {network: none}", "unknown key spec.sandboxx: valid keys: version, "),
+        ("limit: {memory: 64Mi}", "unknown key spec.limit: valid keys: version, "),
+        ("worksapce: {readOnly: true}", "unknown key spec.worksapce: valid keys: version, "),
+        ("Sandboxes:", "unknown key spec.Sandboxes: valid keys: version, "),
+    ] {
+        let error = definition(&format!("  generate: {{command: [a]}}\n  {ours}")).unwrap_err();
+        assert!(error.to_string().contains(text), "{error}");
+    }
+}
+
+#[test]
+fn an_unknown_key_unlike_our_sections_is_only_a_warning() {
+    for key in ["parameter", "generat", "network", "env", "lockRepo", "delimiter"] {
+        let text = format!(
+            "kind: ConfigManagementPlugin\nmetadata: {{name: p}}\nspec: {{generate: {{command: [a]}}, {key}: {{}}}}"
+        );
+        let Checked { faults, warnings, .. } = check(&value(text.as_bytes()).unwrap());
+        assert_eq!((faults.len(), warnings.len()), (0, 1), "{key}");
     }
 }
 

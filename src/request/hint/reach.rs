@@ -26,6 +26,9 @@ use crate::{
     volume::FileThread,
 };
 
+/// The directory that also holds shared memory.
+const SHARED_MEMORY: &str = "/dev/shm";
+
 /// Places that a command can write to.
 const WRITABLE: &str =
     "it can write only to its repository, $HOME, $TMPDIR and spec.sandbox.caches";
@@ -331,13 +334,16 @@ impl Reach {
         if !is_temporary(path) {
             return WRITABLE.to_owned();
         }
-        let mut private = SCRATCH_PATHS.iter().filter(|_| !self.hides_closed);
-        let tier = private.find(|private| path.starts_with(private)).map(|private| {
-            format!(
-                ", or a supervisor with --isolation namespaces, where each command has its own {private}"
-            )
-        });
-        format!("for temporary files, use $TMPDIR{}", tier.unwrap_or_default())
+        let tier = if self.hides_closed {
+            ""
+        } else if path.starts_with(SHARED_MEMORY) {
+            "; shared memory, as of Python's multiprocessing, needs --isolation namespaces"
+        } else if SCRATCH_PATHS.iter().any(|private| path.starts_with(private)) {
+            ", or a supervisor with --isolation namespaces, where each command has its own /tmp"
+        } else {
+            ""
+        };
+        format!("for temporary files, use $TMPDIR{tier}")
     }
 
     /// The advice about a path that is not there, if that may be because of the sandbox.

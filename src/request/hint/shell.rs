@@ -21,10 +21,24 @@ const BASH: [&str; 11] = [
 /// Messages of dash about what only bash knows, after the number of the line.
 const UNKNOWN_TO_DASH: [&str; 2] = ["set: Illegal option -o pipefail", "Bad substitution"];
 
+/// Ends of bash's messages about a script whose interpreter is missing.
+const NO_INTERPRETER: [&str; 2] =
+    ["cannot execute: required file not found", "bad interpreter: No such file or directory"];
+
+const WINDOWS: &str = "the script has Windows line endings: save it with Unix ones (LF)";
+
+const INTERPRETER: &str = "the interpreter in the script's first line does not exist; if the line is right, the \
+                           script has Windows line endings: save it with Unix ones (LF)";
+
 const FOR_BASH: &str = "the script is for bash: start it with bash, which must be in the image";
 
-/// The remedy if a shell has refused a script for bash.
+/// The remedy if a shell has refused a script: one for bash, or one whose interpreter is missing.
 pub(super) fn foreign(text: &str) -> Option<&'static str> {
+    let lacks_interpreter =
+        |line: &str| NO_INTERPRETER.iter().any(|end| line.trim_end().ends_with(end));
+    if text.lines().any(lacks_interpreter) {
+        return Some(INTERPRETER);
+    }
     text.lines().any(is_foreign).then_some(FOR_BASH)
 }
 
@@ -42,8 +56,8 @@ pub(super) fn misunderstanding(name: &str) -> Option<&'static str> {
     if BASH.contains(&name) {
         return Some(FOR_BASH);
     }
-    let is_return = name.chars().all(char::is_control) || name == "\\r";
-    is_return.then_some("the script has Windows line endings: save it with Unix ones (LF)")
+    let is_return = name.ends_with(char::is_control) || name.ends_with("\\r");
+    is_return.then_some(WINDOWS)
 }
 
 /// The name in a shell's message, such as `sh: 1: helm: Permission denied`.
@@ -51,6 +65,19 @@ pub(super) fn program(line: &str) -> Option<&str> {
     let (name, end) = named(line)?;
     let is_name = !name.is_empty() && !name.contains(['/', ' ']);
     (SHELL_ENDS.contains(&end) && is_name).then_some(name)
+}
+
+/// The remedy for a script of the repository that dash could not start: it says `sh: 1: ./gen.sh:
+/// not found` of one without its interpreter, too.
+pub(super) fn absent_script(line: &str) -> Option<String> {
+    let (path, end) = named(line)?;
+    let is_script = end == "not found" && path.contains('/') && !path.starts_with('/');
+    is_script.then(|| {
+        format!(
+            "{path} does not exist, or the interpreter in its first line does not: if both are there, \
+             {WINDOWS}"
+        )
+    })
 }
 
 /// True if a shell's message refuses a program, instead of missing it.
@@ -80,7 +107,7 @@ mod tests {
     #[test]
     fn words_that_are_no_programs_are_known() {
         assert!(misunderstanding("source").is_some_and(|remedy| remedy.contains("bash")));
-        for name in ["\r", "\\r"] {
+        for name in ["\r", "\\r", "echo\r"] {
             assert!(misunderstanding(name).is_some_and(|remedy| remedy.contains("Windows")));
         }
         assert_eq!(misunderstanding("helm"), None);
@@ -94,6 +121,21 @@ mod tests {
         }
         for line in ["bash: line 1: ${x!y}: bad substitution", "values.yaml: Bad substitution"] {
             assert_eq!(foreign(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_script_whose_interpreter_is_missing_may_have_other_line_endings() {
+        for line in [
+            "bash: line 1: ./gen.sh: cannot execute: required file not found",
+            "bash: ./gen.sh: /bin/sh^M: bad interpreter: No such file or directory",
+        ] {
+            assert_eq!(foreign(line), Some(INTERPRETER), "{line}");
+        }
+        let absent = absent_script("sh: 1: ./gen.sh: not found").unwrap();
+        assert!(absent.starts_with("./gen.sh does not exist, or the interpreter"), "{absent}");
+        for other in ["sh: 1: gen.sh: not found", "sh: 1: /opt/x: not found"] {
+            assert_eq!(absent_script(other), None, "{other}");
         }
     }
 

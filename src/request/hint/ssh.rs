@@ -1,5 +1,7 @@
 //! Advice about what ssh prints, and programs that look for an account like it.
 
+use cmp_sandbox::{PASSWD, Tier};
+
 /// The prefix of the line that names a key of too weak a mode, and the words after the
 /// key's path.
 const KEY: &str = "Permissions 0";
@@ -24,7 +26,7 @@ const UNKNOWN_HOST: &str = "Host key verification failed.";
 const CHANGED_HOST: &str = "REMOTE HOST IDENTIFICATION HAS CHANGED";
 
 /// The remedy for a failure that depends on the request's UID, or of ssh.
-pub(super) fn advice(text: &str) -> Option<String> {
+pub(super) fn advice(text: &str, tier: Tier) -> Option<String> {
     let key = text.lines().filter(|line| line.starts_with(KEY)).find_map(|line| {
         let (_, rest) = line.split_once(" for '")?;
         Some(rest.split_once(TOO_OPEN)?.0)
@@ -43,10 +45,8 @@ pub(super) fn advice(text: &str) -> Option<String> {
              the command, or let Argo CD use HTTPS, where spec.provideGitCreds works"
         ));
     }
-    if NO_ACCOUNT.iter().any(|message| text.contains(message)) {
-        let remedy = "it needs an account for the UID of the request: add the lines of \
-                      `cmp-supervisor passwd` to /etc/passwd of the image";
-        return Some(remedy.to_owned());
+    if let Some((_, rest)) = NO_ACCOUNT.iter().find_map(|message| text.split_once(message)) {
+        return account(rest, tier);
     }
     let is_unknown = text.contains(UNKNOWN_HOST) && !text.contains(CHANGED_HOST);
     is_unknown.then(|| {
@@ -54,6 +54,25 @@ pub(super) fn advice(text: &str) -> Option<String> {
          not look for them in $HOME"
             .to_owned()
     })
+}
+
+/// The remedy for a UID without an account. Most programs name it next.
+fn account(rest: &str, tier: Tier) -> Option<String> {
+    let lines = match tier {
+        // Each request has an account, so the program asks for another UID.
+        Tier::Namespaces => return None,
+        Tier::Uid => "the lines of `cmp-supervisor passwd`".to_owned(),
+        // All requests have the UID of the supervisor.
+        Tier::Landlock | Tier::None => {
+            let rest = rest.trim_start_matches([':', ' ']);
+            let end = rest.find(|next: char| !next.is_ascii_digit()).unwrap_or(rest.len());
+            let uid = rest.get(..end).filter(|uid| !uid.is_empty()).unwrap_or("UID");
+            format!("the line of `cmp-supervisor passwd --uid-range {uid}-{uid}`")
+        }
+    };
+    Some(format!(
+        "it needs an account for the UID of the request: add {lines} to {PASSWD} of the image"
+    ))
 }
 
 /// The path of a key that Argo CD sent for an application, if nothing is there. Its name
@@ -72,28 +91,48 @@ fn key_of_argo_cd(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
+    fn of_uid(text: &str) -> Option<String> {
+        advice(text, Tier::Uid)
+    }
+
+    #[test]
+    fn a_missing_account_is_that_of_the_requests_uid_in_this_tier() {
+        for (message, uid) in [
+            ("No user exists for uid 999\r\n", "999"),
+            ("whoami: cannot find name for user ID 999", "999"),
+            ("KeyError: 'getpwuid(): uid not found: 999'", "999"),
+            ("A system error occurred: uv_os_get_passwd returned ENOENT", "UID"),
+        ] {
+            let text = of_uid(message).unwrap();
+            assert!(text.contains("add the lines of `cmp-supervisor passwd` to"), "{text}");
+            let own = format!("add the line of `cmp-supervisor passwd --uid-range {uid}-{uid}` to");
+            for tier in [Tier::Landlock, Tier::None] {
+                let text = advice(message, tier).unwrap();
+                assert!(text.contains(&own), "{tier}: {text}");
+            }
+            assert_eq!(advice(message, Tier::Namespaces), None, "each request has an account");
+        }
+    }
+
     #[test]
     fn failures_of_ssh_have_a_remedy() {
         let key = "@ WARNING: UNPROTECTED PRIVATE KEY FILE! @\nPermissions 0444 for '/work/a b' are \
                    too open.\nThis private key will be ignored.\nroot@host: Permission denied \
                    (publickey).";
-        assert!(advice(key).unwrap().starts_with("ssh ignores the key `/work/a b`: "));
-        for message in ["No user exists for uid 60707\r\n", "cannot find name for user ID 60707"] {
-            assert!(advice(message).unwrap().contains("passwd"), "{message}");
-        }
-        assert!(advice("Host key verification failed.\r\n").unwrap().contains("ssh_known_hosts"));
+        assert!(of_uid(key).unwrap().starts_with("ssh ignores the key `/work/a b`: "));
+        assert!(of_uid("Host key verification failed.\r\n").unwrap().contains("ssh_known_hosts"));
         let absent = "Warning: Identity file /dev/shm/3144205066 not accessible: No such file or \
                       directory.\ngit@host: Permission denied (publickey).";
-        assert!(advice(absent).unwrap().starts_with("`/dev/shm/3144205066` is the key of"));
+        assert!(of_uid(absent).unwrap().starts_with("`/dev/shm/3144205066` is the key of"));
         let unknown = absent.replace("git@host: Permission denied (publickey).", UNKNOWN_HOST);
-        assert!(advice(&unknown).unwrap().starts_with("`/dev/shm/3144205066` is the key of"));
+        assert!(of_uid(&unknown).unwrap().starts_with("`/dev/shm/3144205066` is the key of"));
         let own = absent.replace("/dev/shm/3144205066", "/secrets/id_ed25519");
-        assert_eq!(advice(&own), None, "Argo CD did not name it");
-        assert_eq!(advice(absent.lines().next().unwrap()), None, "another key was good");
+        assert_eq!(of_uid(&own), None, "Argo CD did not name it");
+        assert_eq!(of_uid(absent.lines().next().unwrap()), None, "another key was good");
         let changed =
             "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.";
         for other in [changed, "root@host: Permission denied (publickey)."] {
-            assert_eq!(advice(other), None);
+            assert_eq!(of_uid(other), None);
         }
     }
 }

@@ -67,6 +67,7 @@ pub(super) fn facts<'e>(
     Facts {
         plugin,
         phase: Phase::Generate,
+        tier: Tier::Uid,
         bounds,
         end,
         usage: None,

@@ -59,7 +59,7 @@ impl Folders {
     /// Creates a program.
     pub(crate) fn install(&self, name: &str) {
         let path = self.programs().join(name);
-        fs::write(&path, "").unwrap();
+        fs::write(&path, "#!/bin/sh\n").unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 

@@ -36,8 +36,25 @@ fn a_script_without_its_interpreter_is_told_from_a_missing_program() {
     fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
     let rendered = bench.render("none", &[]);
     assert!(rendered.error().contains("but not its interpreter"), "{}", rendered.stderr);
+    fs::write(&script, "#!/bin/sh\r\n").unwrap();
+    let rendered = bench.render("none", &[]);
+    assert!(rendered.error().contains("Windows line endings: save it"), "{}", rendered.stderr);
+    fs::write(&script, "echo 'kind: A'\n").unwrap();
+    let rendered = bench.render("none", &[]);
+    assert!(rendered.error().contains("a line like `#!/bin/sh`)"), "{}", rendered.stderr);
     let rendered = Bench::new(&init("/no/such/program"), "true").render("none", &[]);
     assert!(rendered.error().contains("or mount it there"), "{}", rendered.stderr);
+}
+
+#[test]
+fn a_file_of_the_image_that_is_not_executable_has_another_remedy_than_one_of_the_repository() {
+    let init = |program: &str| format!("  init: {{command: [{program}]}}");
+    let rendered = Bench::new(&init("/etc/passwd"), "true").render("none", &[]);
+    assert!(rendered.error().contains("make it executable in the image"), "{}", rendered.stderr);
+    let bench = Bench::new(&init("./run"), "true");
+    fs::write(bench.path("app/run"), "#!/bin/sh\n").unwrap();
+    let rendered = bench.render("none", &[]);
+    assert!(rendered.error().contains("set preserveFileMode"), "{}", rendered.stderr);
 }
 
 #[test]

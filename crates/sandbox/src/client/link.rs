@@ -32,6 +32,7 @@ use crate::wire::{
     },
     plan::Exited,
     quarantine::Quarantined,
+    tier::Tier,
     transient::is_transient,
     usage::TotalLimits,
 };
@@ -54,7 +55,7 @@ pub struct Link {
     places: Arc<Semaphore>,
     consumption: watch::Receiver<Consumption>,
     health: watch::Receiver<Health>,
-    has_own_uids: bool,
+    tier: Tier,
 }
 
 /// Receivers of results, by the number of the order.
@@ -80,8 +81,8 @@ impl Link {
         let (consumption, watched) = watch::channel(Consumption::default());
         let places = Arc::new(Semaphore::new(leases));
         let (health, seen) = watch::channel(Health::default());
-        let has_own_uids = spawner.abilities.tier.has_own_uids();
-        let link = Self { orders, places, consumption: watched, health: seen, has_own_uids };
+        let tier = spawner.abilities.tier;
+        let link = Self { orders, places, consumption: watched, health: seen, tier };
         let driver = Driver {
             socket: Socket::new(spawner.control)?,
             waiting: Arc::default(),
@@ -107,10 +108,10 @@ impl Link {
         self.places.available_permits()
     }
 
-    /// True if no two leases have the same UID at a time.
+    /// The isolation of all leases.
     #[must_use]
-    pub fn has_own_uids(&self) -> bool {
-        self.has_own_uids
+    pub fn tier(&self) -> Tier {
+        self.tier
     }
 
     /// Condition of the spawner and of its leases.

@@ -20,10 +20,17 @@ use nix::{
 use thiserror::Error;
 
 use super::{LAST_GRACE, RELEASE_TIMEOUT, claims::pause};
-use crate::kernel::{privilege::as_user, unwritable::directory_remedy};
+use crate::{
+    kernel::{privilege::as_user, unwritable::directory_remedy},
+    worker::HOME,
+};
 
 /// Name of the directory of all workspaces, below the work directory; Argo CD uses the same.
 pub const WORKSPACES: &str = "_cmp_server";
+
+/// Bytes of the path of a request's HOME, after the work directory. A workspace's name is 128
+/// random bits in hexadecimal.
+pub const HOME_PATH: usize = "/".len() + WORKSPACES.len() + "/".len() + 32 + "/".len() + HOME.len();
 
 /// Name of the directory, beside that of workspaces, at which the common part of the
 /// roots of requests is mounted. Only the spawner and its children see the mount.

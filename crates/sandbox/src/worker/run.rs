@@ -21,7 +21,11 @@ use nix::{
 };
 
 use super::{
-    Confined, JobError, REPOSITORY, Tenant, ask_pass::AskPass, beneath, environment, lookup, step,
+    Confined, JobError, REPOSITORY, Tenant,
+    ask_pass::AskPass,
+    beneath, environment,
+    format::{Malformed, script_words},
+    lookup, step,
 };
 use crate::{
     kernel::{fork, limits},
@@ -158,25 +162,41 @@ fn entry_error(path: &Path, errno: Errno, task: &RunTask) -> String {
 fn start_error(path: &Path, errno: Errno, task: &RunTask) -> String {
     let error = fork_exec(path, errno);
     if errno == Errno::ENOENT && path.exists() {
-        return format!(
-            "{error} (the file exists, but not its interpreter: the one in a script's first line, \
-             or the loader of another C library)"
-        );
+        return format!("{error} ({})", missing_interpreter(path));
     }
     let lacks_mode = || path.metadata().is_ok_and(|file| file.mode() & 0o111 == 0);
     if errno == Errno::EACCES && lacks_mode() {
-        let remedy = if task.preserve_file_mode {
-            "the file is not executable: make it executable in Git, or name the interpreter"
-        } else {
-            "files of the repository are not executable: set preserveFileMode, or name the \
-             interpreter"
-        };
-        return format!("{error} ({remedy})");
+        return format!("{error} ({})", mode_remedy(path, task));
     }
-    if errno == Errno::ENOEXEC {
-        return format!("{error} (a script needs a first line like `#!/bin/sh`)");
+    if errno == Errno::ENOEXEC
+        && let Err(fault) = script_words(path)
+    {
+        return format!("{error} (the file {fault}: {})", fault.remedy());
     }
     error
+}
+
+/// The reason why a file that exists does not start.
+fn missing_interpreter(path: &Path) -> String {
+    if let Err(fault @ Malformed::CarriageReturn) = script_words(path) {
+        return format!("the file {fault}: {}", fault.remedy());
+    }
+    "the file exists, but not its interpreter: the one in a script's first line, or the loader of \
+     another C library"
+        .to_owned()
+}
+
+/// The remedy for a file that is not executable.
+fn mode_remedy(path: &Path, task: &RunTask) -> &'static str {
+    // Words that name a file of the repository are relative.
+    if path.is_absolute() {
+        "the file is not executable: make it executable in the image; for a volume, set \
+         defaultMode: 0555"
+    } else if task.preserve_file_mode {
+        "the file is not executable: make it executable in Git, or name the interpreter"
+    } else {
+        "files of the repository are not executable: set preserveFileMode, or name the interpreter"
+    }
 }
 
 #[cfg(test)]

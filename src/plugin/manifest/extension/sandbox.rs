@@ -49,11 +49,7 @@ impl SandboxManifest {
     pub(in crate::plugin::manifest) fn define(self, faults: &mut Vec<InvalidManifest>) -> Sandbox {
         let mut judge = Judge { section: "sandbox", faults };
         let minimum_isolation = isolation(&self.minimum_isolation, &mut judge);
-        let patterns = |env: Vec<String>| env.iter().map(|v| VariablePattern::new(v)).collect();
-        let variables: Option<Option<Vec<_>>> = self.env.map(patterns);
-        if variables == Some(None) {
-            judge.refuse([key("env")], "names of variables; `*` stands for any text");
-        }
+        let variables = self.env.map(|names| variables(&names, &mut judge));
         let network = network(&self.network);
         if network.is_none() && !self.network.is_null() {
             judge.refuse([key("network")], "TCP ports, for example [22, 443], or any, or none");
@@ -69,7 +65,6 @@ impl SandboxManifest {
             }
         }
         let caches = caches(self.caches, &mut judge);
-        let variables = variables.flatten();
         Sandbox {
             minimum_isolation,
             variables,
@@ -87,6 +82,20 @@ fn isolation(word: &str, judge: &mut Judge<'_>) -> Option<Tier> {
         judge.refuse([key("minimumIsolation")], "landlock, uid or namespaces");
     }
     isolation
+}
+
+fn variables(names: &[String], judge: &mut Judge<'_>) -> Vec<VariablePattern> {
+    let mut patterns = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        match VariablePattern::new(name) {
+            Some(pattern) => patterns.push(pattern),
+            None => judge.refuse(
+                [key("env"), Step::Index(index)],
+                "the name of a variable, without `$`; `*` stands for any text",
+            ),
+        }
+    }
+    patterns
 }
 
 fn network(value: &Value) -> Option<Network> {
@@ -125,16 +134,23 @@ fn caches(manifests: Vec<Option<CacheManifest>>, judge: &mut Judge<'_>) -> Vec<C
     let mut caches = Vec::new();
     for (index, manifest) in manifests.into_iter().enumerate().take(MAX_LIST) {
         let CacheManifest { name, env } = manifest.unwrap_or_default();
-        let mut refuse = |field, expected| {
+        let mut refuse = |field, expected: String| {
             judge.refuse([key("caches"), Step::Index(index), key(field)], expected);
         };
+        let same_name = caches.iter().position(|cache: &Cache| cache.name == name);
+        let same_variable = caches.iter().position(|cache| cache.variable == env);
         if !is_name(&name) {
-            refuse("name", "a file name");
+            refuse("name", "a file name".to_owned());
+        } else if let Some(other) = same_name {
+            refuse("name", format!("another name: caches[{other}] has this one"));
         }
         if !is_variable(&env) {
-            refuse("env", "the name of a variable");
+            refuse("env", "the name of a variable".to_owned());
         } else if is_given(&env) {
-            refuse("env", "another variable: this one is set by Argo CD or the sandbox");
+            let expected = "another variable: this one is set by Argo CD or the sandbox";
+            refuse("env", expected.to_owned());
+        } else if let Some(other) = same_variable {
+            refuse("env", format!("another variable: caches[{other}] has this one"));
         }
         caches.push(Cache { name, variable: env });
     }

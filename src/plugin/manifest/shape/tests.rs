@@ -28,7 +28,7 @@ fn outer(value: &Value) -> (Value, Vec<Finding>) {
 fn go_text(findings: &[Finding]) -> &str {
     match &findings[0].kind {
         FindingKind::Type { message, .. } => message,
-        FindingKind::Unknown { .. } | FindingKind::Case { .. } => "",
+        FindingKind::Unknown { .. } | FindingKind::Refused { .. } | FindingKind::Case { .. } => "",
     }
 }
 
