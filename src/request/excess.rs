@@ -10,7 +10,7 @@ use cmp_sandbox::{ExceededLimit, Termination};
 use crate::{
     budget::{self, Budget},
     metrics::{Kill, RequestLimit},
-    settings::{DISK, FILES, MEMORY, PROCESSES, Setting},
+    settings::{DISK, FILE_SIZE, FILES, MEMORY, PROCESSES, Setting},
 };
 
 /// The plugin's own limit that ended a command, and its amount if that is known.
@@ -36,6 +36,7 @@ pub(super) fn own_limit(end: Termination) -> Option<(RequestLimit, Option<u64>)>
         | ExceededLimit::TotalPorts
         | ExceededLimit::Container
         | ExceededLimit::Watches
+        | ExceededLimit::HiddenFiles
         | ExceededLimit::Unmeasured => return None,
     };
     Some((limit, amount))
@@ -71,6 +72,7 @@ impl Excess {
             | ExceededLimit::Processes
             | ExceededLimit::TotalPorts
             | ExceededLimit::Watches
+            | ExceededLimit::HiddenFiles
             | ExceededLimit::Unmeasured => None,
         };
         let limit = limit.or(share.map(|(amount, _)| amount));
@@ -92,12 +94,22 @@ impl Excess {
             ExceededLimit::TotalPorts => Kill::TotalPorts,
             ExceededLimit::Container => Kill::ContainerMemory,
             ExceededLimit::Watches => Kill::Watches,
-            ExceededLimit::Unmeasured => Kill::Unmeasured,
+            ExceededLimit::HiddenFiles | ExceededLimit::Unmeasured => Kill::Unmeasured,
         }
     }
 
     fn limit(&self, row: &Setting) -> String {
         self.limit.map(|limit| row.say(limit)).unwrap_or_default()
+    }
+
+    /// The limit is that of each file.
+    fn hidden(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        let most = self.limit.map_or("any size".to_owned(), |most| FILE_SIZE.say(most));
+        write!(
+            formatter,
+            "its use of memory and disk could not be measured: it has deleted files, or files in memory, \
+             that are mapped or in transit and not open, and each of them may have {most}"
+        )
     }
 
     /// A limit of all requests together. `most` says which one, with its number.
@@ -173,10 +185,11 @@ impl fmt::Display for Excess {
                 "it watches more descriptors with epoll than a sixteenth of those that all processes of \
                  its UID on the node may watch (fs.epoll.max_user_watches)",
             ),
+            ExceededLimit::HiddenFiles => self.hidden(formatter),
             ExceededLimit::Unmeasured => formatter.write_str(
-                "its use of memory and disk could not be measured: it hides processes or files, \
-                 has too many open, or moves directories all the time; or the disk needed more than \
-                 5 s to load its program",
+                "its use of memory and disk could not be measured: it runs programs without read \
+                 permission, has too many descriptors or mappings, or moves or closes directories all \
+                 the time; or the disk needed more than 5 s to load its program",
             ),
         }
     }
@@ -219,6 +232,11 @@ mod tests {
             "the container's memory is almost full. When last measured, all requests together had no more \
              than the 95Mi that are for them (a limit of memory); this one used the most, 60Mi"
         );
+        for (most, size) in [(Some(4 << 30), "4Gi"), (None, "any size")] {
+            let hidden = text(ExceededLimit::HiddenFiles, most, None);
+            assert!(hidden.contains("could not be measured: it has deleted files"), "{hidden}");
+            assert!(hidden.ends_with(&format!("each of them may have {size}")), "{hidden}");
+        }
         assert!(text(ExceededLimit::Watches, None, None).contains("fs.epoll.max_user_watches"));
         // The kernel has killed it, and does not tell numbers.
         let killed = text(ExceededLimit::TotalMemory, None, None);

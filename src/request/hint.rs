@@ -92,6 +92,11 @@ const NOT_FOUND: [&str; 5] =
 const NO_MATCH: &str = "without a match, it must print nothing and end with 0, and grep ends with 1: \
                         append `|| [ $? = 1 ]` to the script";
 
+/// The remedy for files whose size nobody can read.
+const HIDDEN: &str = "give the plugin a lower spec.limits.fileSize, a little more than its largest file \
+                      needs, such as 64Mi; or let its program keep these files open, or delete them \
+                      when it ends";
+
 /// The remedy for a script that does not wait for what it starts.
 const HELD: &str = "it had ended, but a process that it started kept its standard output open: \
                     `wait` for it in the script, or start it with >/dev/null 2>&1";
@@ -227,9 +232,10 @@ impl Facts<'_> {
                  net.ipv4.ip_local_port_range (securityContext.sysctls of the Pod)"
                     .to_owned()
             }
+            ExceededLimit::HiddenFiles => HIDDEN.to_owned(),
             ExceededLimit::Unmeasured => {
                 let keys = [&MEMORY, &DISK, &FILES].map(Setting::key_name).join(", ");
-                format!("nothing is measured if each of spec.limits.{{{keys}}} is unlimited")
+                format!("make its programs readable (`chmod +r`); nothing is measured if each of spec.limits.{{{keys}}} is unlimited")
             }
         }
     }

@@ -16,7 +16,7 @@ pub use self::{
     cgroup::{own_cgroup, own_cgroup_directory, own_cgroup_file},
     fields::Fields,
     ids::{IdRange, id_map, ipc_owners, unmapped},
-    mappings::{Mappings, Object},
+    mappings::{DeletedFile, Mappings, Object},
     mounts::{Mount, mounts, parse_mounts},
     netlink::netlink_buffers,
     process::{ChildList, children, descriptor_path, is_gone, pids, shows_own, threads},

@@ -17,12 +17,21 @@ const SYSTEM_V: &[u8] = b"/SYSV";
 /// Findings in the mappings of several processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mappings {
-    /// Inode numbers of files without a name.
-    pub deleted: BTreeSet<u64>,
+    /// Files without a name.
+    pub deleted: BTreeSet<DeletedFile>,
     /// Memory that processes share, by its inode number.
     pub shared: BTreeMap<u64, Object>,
     /// Number of mappings.
     pub count: u64,
+}
+
+/// A file without a name. The kernel does not tell its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DeletedFile {
+    /// Major and minor number of the device of its file system.
+    pub device: (u64, u64),
+    /// Inode number.
+    pub inode: u64,
 }
 
 /// Memory that processes share. The kernel keeps all of it as long as one page
@@ -66,11 +75,12 @@ impl Mappings {
         let mut fields = line.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
         let range = fields.next()?;
         let offset = hex(fields.nth(1)?)?;
-        let inode = str::from_utf8(fields.nth(1)?).ok()?.parse().ok()?;
+        let device = device(fields.next()?)?;
+        let inode = str::from_utf8(fields.next()?).ok()?.parse().ok()?;
         let path = fields.next()?;
         let is_memfd = path.starts_with(MEMFD);
         if !is_memfd && !path.starts_with(ANONYMOUS) && !path.starts_with(SYSTEM_V) {
-            self.deleted.insert(inode);
+            self.deleted.insert(DeletedFile { device, inode });
             return Some(());
         }
         let dash = range.iter().position(|byte| *byte == b'-')?;
@@ -80,6 +90,12 @@ impl Mappings {
         object.is_memfd |= is_memfd;
         Some(())
     }
+}
+
+/// Parses `MAJOR:MINOR`.
+fn device(field: &[u8]) -> Option<(u64, u64)> {
+    let colon = field.iter().position(|byte| *byte == b':')?;
+    Some((hex(field.get(..colon)?)?, hex(field.get(colon + 1..)?)?))
 }
 
 fn hex(digits: &[u8]) -> Option<u64> {
@@ -97,16 +113,19 @@ mod tests {
                      7f04000-7f05000 rw-s 00000000 00:01 14    /dev/zero (deleted)\n\
                      7f06000-7f08000 rw-s 00009000 00:01 14    /dev/zero (deleted)\n\
                      7f04-7f05 rw-p 00000000 00:00 0\n\
-                     7f05-7f06 r--p 00000000 fd:00 15    /work/é (deleted)\n";
+                     7f05-7f06 r--p 00000000 fd:00 15    /work/é (deleted)\n\
+                     7f07-7f08 r--p 00000000 fd:1a 12    /tmp/x (deleted)\n";
 
     #[test]
     fn files_and_shared_memory_without_a_name_are_found() {
         let mut found = Mappings::default();
         assert_eq!(found.scan(TABLE.as_bytes()).unwrap(), TABLE.len() as u64);
-        assert_eq!(found.deleted.into_iter().collect::<Vec<_>>(), [12, 15]);
+        let file = |minor, inode| DeletedFile { device: (0xfd, minor), inode };
+        let deleted = [file(0, 12), file(0, 15), file(0x1a, 12)];
+        assert_eq!(found.deleted.into_iter().collect::<Vec<_>>(), deleted);
         let memfd = Object { extent: 0x1000, is_memfd: true };
         let anonymous = Object { extent: 0xb000, is_memfd: false };
         assert_eq!(found.shared.into_iter().collect::<Vec<_>>(), [(13, memfd), (14, anonymous)]);
-        assert_eq!(found.count, 8);
+        assert_eq!(found.count, 9);
     }
 }

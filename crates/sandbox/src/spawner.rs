@@ -31,6 +31,7 @@ mod process_check;
 mod refusals;
 mod release;
 mod reserve;
+mod rise;
 mod root;
 mod schedule;
 mod setup;

@@ -27,6 +27,26 @@ const WAITING: u64 = 128 << 20;
 const FIRST: &str = ", but first raise the container's resources.limits.memory, because all requests \
                      together have no more";
 
+/// The stack of a thread. The kernel counts all of it as memory.
+#[derive(Clone, Copy, Debug)]
+struct Stack {
+    /// Its usual size in bytes.
+    size: u64,
+    /// The way to a smaller one.
+    smaller: &'static str,
+}
+
+const USUAL: Stack = Stack { size: 8 << 20, smaller: "begin the command with `ulimit -s 1024`" };
+const JAVA: Stack = Stack { size: 1 << 20, smaller: "start java with -Xss256k" };
+
+/// Words of programs that create threads with the C library, and could not.
+const NO_THREAD: [(&str, Stack); 4] = [
+    ("can't start new thread", USUAL),
+    ("pthread_create", USUAL),
+    ("thread: resource temporarily", USUAL),
+    ("native thread", JAVA),
+];
+
 /// The other limit that makes fork(2) fail in the same way.
 const OUTSIDE: &str = "; if it had fewer, a limit of the container or the Pod is reached (pids.max, \
                        the kubelet's podPidsLimit): raise that one, or lower --max-requests";
@@ -124,26 +144,34 @@ impl Facts<'_> {
         {
             return Some(hint);
         }
-        let known = reached(limit, self.bounds, &self.plugin.limits)?.text;
-        Some(match limit {
-            KernelLimit::Memory => known + self.first() + &self.heap_limit(),
+        let known = reached(limit, self.bounds, &self.plugin.limits).map(|advice| advice.text);
+        match limit {
+            KernelLimit::Memory => Some(known? + self.first() + &self.heap_limit()),
             // A request that ends at once was never measured, so nothing tells which it is.
-            KernelLimit::Processes => known + OUTSIDE + &self.stacks(),
+            KernelLimit::Processes => {
+                let reached: Vec<String> = self.stacks().into_iter().chain(known).collect();
+                (!reached.is_empty()).then(|| reached.join("; or ") + OUTSIDE)
+            }
             KernelLimit::FileSize | KernelLimit::Cpu => known,
-        })
+        }
     }
 
-    /// The other reason why threads cannot be created: the C library reports it in the same way.
-    fn stacks(&self) -> String {
-        let Some(memory) = self.bounds.memory.filter(|memory| *memory < RUNTIME) else {
-            return String::new();
-        };
-        format!(
-            "; each thread also reserves its stack, usually 8 MiB, of the {} that a process may have: {}, \
-             or begin the command with `ulimit -s 1024`",
-            MEMORY.say(memory),
-            self.raise_memory()
-        )
+    /// The other reason why threads cannot be created, if fewer of them reach it: the C library
+    /// reports it in the same way.
+    fn stacks(&self) -> Option<String> {
+        let memory = self.bounds.memory?;
+        let text = self.text.to_ascii_lowercase();
+        let (_, Stack { size, smaller }) =
+            NO_THREAD.into_iter().find(|(words, _)| text.contains(words))?;
+        let threads = memory / size;
+        self.bounds.processes.is_none_or(|processes| threads < processes).then(|| {
+            let [size, limit] = [size, memory].map(|bytes| MEMORY.say(bytes));
+            format!(
+                "each thread reserves its stack, usually {size}, of the {limit} of memory that a process \
+                 may have, enough for {threads}: {}, or {smaller}",
+                self.raise_memory()
+            )
+        })
     }
 
     /// The container's limit for a file, if it is below that of the command.
@@ -203,5 +231,48 @@ impl Facts<'_> {
         }
         let limit = self.limit(KernelLimit::Memory)?;
         Some(format!("it wrote nothing and hardly ran, possibly for lack of memory: {limit}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Hint, tests::facts},
+        *,
+    };
+    use crate::plugin::definition_of;
+
+    #[test]
+    fn a_refused_thread_names_the_limit_that_fewer_threads_reach() {
+        let plugin = definition_of("x", "limits: {}");
+        let hint = |memory: Option<u64>, processes, text| {
+            let bounds = Bounds { memory, processes, ..Bounds::default() };
+            let facts = Facts { text, ..facts(&plugin, &bounds, Termination::Exit(1)) };
+            Hint::of_end(&facts).map_or(String::new(), |hint| hint.to_string())
+        };
+        let python = "RuntimeError: can't start new thread";
+        let stacks = "[each thread reserves its stack, usually 8Mi, of the 2Gi of memory that a process may \
+                      have, enough for 256: raise --max-memory, or give the plugin a spec.limits.memory, or \
+                      begin the command with `ulimit -s 1024`";
+        let processes = "it may have 4096 processes and threads at a time: raise --max-processes";
+        let both = hint(Some(2 << 30), Some(4096), python);
+        assert!(both.contains(stacks) && both.contains(&format!("; or {processes}")), "{both}");
+        let unlimited = hint(Some(2 << 30), None, python);
+        assert!(unlimited.contains(stacks) && unlimited.contains("pids.max"), "{unlimited}");
+        let few = hint(Some(2 << 30), Some(64), python);
+        assert!(few.contains("it may have 64 processes") && !few.contains("stack"), "{few}");
+        assert!(hint(None, Some(64), python).contains("it may have 64 processes"));
+        assert_eq!(hint(None, None, python), "");
+        let java =
+            hint(Some(2 << 30), Some(4096), "OutOfMemoryError: unable to create native thread");
+        assert!(
+            java.contains("usually 1Mi, of the 2Gi") && java.contains("-Xss256k; or it"),
+            "{java}"
+        );
+        // Threads of Go have small stacks, and processes share those of their parent.
+        for other in ["runtime: failed to create new OS thread (errno=11)", "sh: 1: Cannot fork"] {
+            let text = hint(Some(2 << 30), Some(4096), other);
+            assert!(text.contains(processes) && !text.contains("stack"), "{text}");
+        }
     }
 }

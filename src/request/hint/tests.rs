@@ -247,12 +247,12 @@ fn a_limit_of_the_request_names_the_remedy() {
         assert!(text.contains(limit) && text.contains(key), "{text}");
         assert!(text.contains("--max-requests"), "{text}");
     }
-    let hidden = hint(
-        "{}",
-        Termination::LimitExceeded { what: ExceededLimit::Unmeasured, limit: None, used: None },
-        "",
-    );
-    assert!(hidden.contains("spec.limits.{memory, disk, files}"), "{hidden}");
+    for (what, remedy) in [
+        (ExceededLimit::Unmeasured, "nothing is measured if each of spec.limits.{memory, "),
+        (ExceededLimit::HiddenFiles, "a lower spec.limits.fileSize"),
+    ] {
+        assert!(hint("{}", end(what), "").contains(remedy), "{what:?}");
+    }
 }
 
 #[test]
@@ -291,8 +291,6 @@ fn a_refused_process_names_the_limits_of_the_request_and_of_the_container() {
     let text = hint("{}", Termination::Exit(2), "sh: 1: Cannot fork");
     assert!(text.contains("it may have 2 processes and threads at a time: raise"), "{text}");
     assert!(text.contains("if it had fewer, a limit of the container or the Pod"), "{text}");
-    let thread = hint("{memory: 1}", Termination::Exit(1), "can't start new thread");
-    assert!(thread.contains("spec.limits.memory, or begin the command with"), "{thread}");
     assert_eq!(hint("{}", Termination::Exit(1), "Resource temporarily unavailable"), "");
 }
 

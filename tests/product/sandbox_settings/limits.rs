@@ -11,7 +11,7 @@ use rustix::process::geteuid;
 use crate::{
     mounted::InMemory,
     sandbox_settings::{
-        bench::{Bench, FINE, tiers},
+        bench::{Bench, FINE, Rendered, tiers},
         network::has_python,
     },
     skip::skip,
@@ -238,6 +238,56 @@ fn listing_time(take: &str) -> f64 {
                 print(time.process_time() - begin)";
     let output = Command::new("python3").args(["-c", &format!("{take}\n{list}")]).output().unwrap();
     String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number of seconds")
+}
+
+/// Maps and deletes three files of this many MiB in each directory, and then works.
+const HIDE: &str = "import mmap, os, sys, time
+kept = []
+for place in sys.argv[2:]:
+    for number in range(3):
+        file = os.open(place + \"/hidden\", os.O_RDWR | os.O_CREAT)
+        os.write(file, bytes(int(sys.argv[1]) << 20))
+        kept.append(mmap.mmap(file, 4096))
+        os.remove(place + \"/hidden\")
+        os.closerange(3, 99)
+while time.process_time() < 3: pass";
+
+/// The answer to a request on a work volume in memory.
+fn in_memory(tier: &str, limits: &str, script: &str) -> Rendered {
+    let bench = Bench::new(&format!("  limits: {{{limits}}}"), script);
+    let work = bench.path("work");
+    fs::create_dir(&work).unwrap();
+    let _volume = InMemory::at(&work, "size=256m,mode=0777");
+    let mut server = bench.serve(tier, &[]);
+    let rendered = bench.ask("tried", &[]);
+    server.stop();
+    rendered
+}
+
+#[test]
+fn a_program_may_map_libraries_that_it_has_deleted() {
+    if !geteuid().is_root() || !has_python() {
+        return skip("needs root, to mount, and python3");
+    }
+    for tier in tiers() {
+        let places = if tier == "namespaces" { "$TMPDIR /dev/shm" } else { "$TMPDIR" };
+        let script = format!("python3 -c '{HIDE}' 2 {places} && {FINE}");
+        let rendered = in_memory(tier, "", &script);
+        assert_eq!(rendered.code, Some(0), "{tier}: {}", rendered.stderr);
+    }
+}
+
+#[test]
+fn files_that_are_mapped_and_deleted_cannot_take_more_than_the_limit() {
+    if !geteuid().is_root() || !has_python() {
+        return skip("needs root, to mount, and python3");
+    }
+    for tier in tiers() {
+        let script = format!("python3 -c '{HIDE}' 8 $TMPDIR");
+        let rendered = in_memory(tier, "disk: 16Mi, fileSize: 10Mi", &script);
+        let error = rendered.error();
+        assert!(error.contains("each of them may have 10Mi [give the plugin a lower"), "{error}");
+    }
 }
 
 #[test]

@@ -21,6 +21,7 @@ use nix::{
     libc,
     sys::{
         signal::{SigSet, Signal},
+        statvfs::fstatvfs,
         wait::{WaitStatus, waitpid},
     },
     unistd::{Pid, Uid},
@@ -152,6 +153,18 @@ pub(super) struct Row {
 pub(super) struct Volume {
     pub(super) bytes: u64,
     pub(super) inodes: u64,
+}
+
+impl Volume {
+    /// The volume of this directory.
+    pub(super) fn of(directory: impl AsFd) -> Option<Self> {
+        let about = fstatvfs(&directory).ok()?;
+        let blocks = about.blocks().saturating_sub(about.blocks_free());
+        Some(Self {
+            bytes: blocks.saturating_mul(about.fragment_size()),
+            inodes: about.files().saturating_sub(about.files_free()),
+        })
+    }
 }
 
 /// The result of a pass.

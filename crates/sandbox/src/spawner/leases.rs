@@ -29,6 +29,7 @@ use super::{
     pressure::Pressure,
     process_check::ProcessCheck,
     reserve::Reserve,
+    rise::Rise,
     setup::Prepared,
     slot::{PendingWorker, SlotState, Slots},
     turns::Turns,
@@ -157,6 +158,7 @@ impl Leases {
         {
             if let Some(lease) = self.slots.lease_mut(index) {
                 lease.owner.clone_from(&order.grants.owner);
+                lease.tally.rise = Rise::begin(&self.prepared.root.directory);
             }
             let uid = self.user(index).unwrap_or_else(geteuid).as_raw();
             let is_alone = self.prepared.tier == Tier::Uid && !self.prepared.observes;

@@ -75,6 +75,9 @@ pub(super) struct Subject<'s> {
     pub(super) has_own_mounts: bool,
     /// Bytes in buffers of sockets, which the meter cannot see.
     pub(super) buffers: u64,
+    /// Bytes by which the work volume has grown since the request began; `None` if nobody
+    /// knows.
+    pub(super) growth: Option<u64>,
 }
 
 #[cfg(test)]
@@ -93,6 +96,7 @@ impl<'s> Subject<'s> {
             may_hide: false,
             has_own_mounts: false,
             buffers: 0,
+            growth: None,
         }
     }
 }
@@ -127,7 +131,7 @@ fn confirmed(subject: &Subject<'_>, limits: RequestLimits) -> Reading {
     loop {
         let reading = measure(subject, limits);
         let wanted = match reading.measurement() {
-            Measurement::WithinLimits | Measurement::Unknown => 1,
+            Measurement::WithinLimits | Measurement::Unknown | Measurement::Hidden => 1,
             Measurement::Exceeded(ExceededLimit::Memory) => ATTEMPTS,
             Measurement::Exceeded(_) => FILE_ATTEMPTS,
         };

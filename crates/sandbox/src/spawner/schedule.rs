@@ -70,6 +70,8 @@ enum Phase {
 #[derive(Clone, Copy, Debug, Default)]
 struct Blind {
     since: Option<Instant>,
+    /// The cause as of the last measurement.
+    cause: ExceededLimit,
     earlier: Duration,
     cpu: Duration,
     failures: u32,
@@ -119,7 +121,7 @@ impl Schedule {
         let is_reported = self.is_active() && self.blind.is_too_long(pass.now);
         is_reported.then(|| {
             self.end();
-            ExceededLimit::Unmeasured
+            self.blind.cause
         })
     }
 
@@ -182,21 +184,25 @@ impl Schedule {
                 None
             }
             Measurement::Exceeded(excess) => Some(excess),
-            Measurement::Unknown => {
-                self.blind.goes_on(began);
-                self.blind.is_too_long(now).then_some(ExceededLimit::Unmeasured)
-            }
+            Measurement::Unknown => self.unseen(began..now, ExceededLimit::Unmeasured),
+            Measurement::Hidden => self.unseen(began..now, ExceededLimit::HiddenFiles),
         };
         if excess.is_some() {
             self.end();
         }
         excess
     }
+
+    fn unseen(&mut self, time: Range<Instant>, cause: ExceededLimit) -> Option<ExceededLimit> {
+        self.blind.goes_on(time.start, cause);
+        self.blind.is_too_long(time.end).then_some(cause)
+    }
 }
 
 impl Blind {
-    fn goes_on(&mut self, began: Instant) {
+    fn goes_on(&mut self, began: Instant, cause: ExceededLimit) {
         self.failures += 1;
+        self.cause = cause;
         self.since = self.since.or(Some(began));
     }
 
@@ -364,6 +370,17 @@ mod tests {
         assert_eq!(hide(&mut schedule, now, Duration::from_secs(1)), None);
         let told = schedule.passed(&pass(now + Duration::from_secs(1), MAX_BLIND_CPU));
         assert_eq!(told, Some(ExceededLimit::Unmeasured));
+    }
+
+    #[test]
+    fn the_last_cause_is_reported() {
+        let now = Instant::now();
+        let mut schedule = schedule(now);
+        for found in [Measurement::Unknown, Measurement::Unknown, Measurement::Hidden] {
+            assert_eq!(schedule.measured(now..now, MILLISECOND, found), None);
+        }
+        let told = schedule.passed(&pass(now + MAX_BLIND, Duration::ZERO));
+        assert_eq!(told, Some(ExceededLimit::HiddenFiles));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     census::{Row, Volume},
     meter::{Gauge, THREAD},
+    rise::Rise,
 };
 use crate::wire::{file_memory::memory_of_files, message::RequestLimits, usage::LeaseUsage};
 
@@ -27,6 +28,8 @@ pub(super) struct Tally {
     gauge: Gauge,
     /// Growth of the work volume since then.
     growth: Volume,
+    /// Growth of the work volume since the request began.
+    pub(super) rise: Rise,
     /// Memory of the container at the last pass; `None` if nobody knows.
     container: Option<u64>,
     /// Numbers of the request's cgroup, if it has one.

@@ -28,6 +28,9 @@ pub enum ExceededLimit {
     Container = 9,
     /// Descriptors that instances of epoll watch, where all requests have one UID.
     Watches = 10,
+    /// Unknown: files without a name, which no process has open, could exceed the limit of
+    /// memory or disk, at the size that each file may have.
+    HiddenFiles = 11,
 }
 
 /// Report that a request exceeded a limit.

@@ -337,6 +337,7 @@ impl RequestLimits {
             ExceededLimit::Files => self.files,
             ExceededLimit::Processes => self.processes,
             ExceededLimit::Watches => self.watches,
+            ExceededLimit::HiddenFiles => self.file_size,
             ExceededLimit::TotalMemory
             | ExceededLimit::TotalProcesses
             | ExceededLimit::TotalDisk

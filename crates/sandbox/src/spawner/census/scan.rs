@@ -8,7 +8,7 @@ use std::{
 };
 
 use cmp_procfs::{Fields, Stat};
-use nix::{sys::statvfs::fstatvfs, unistd::geteuid};
+use nix::unistd::geteuid;
 
 use super::{Ask, End, Equipment, Row, Volume, sockets};
 use crate::{kernel::limits, wire::plan::RawUsage};
@@ -46,7 +46,7 @@ fn count(
     let is_asked = ask.sockets || descriptors > equipment.ports;
     let diagnostics = equipment.diagnostics.filter(|_| is_asked);
     let ports = diagnostics.and_then(|asked| count_sockets(asked, equipment, &mut rows).ok());
-    let volume = volume(equipment).unwrap_or_default();
+    let volume = Volume::of(equipment.root).unwrap_or_default();
     let end = End {
         cost_us: cpu_time().saturating_sub(before),
         is_complete,
@@ -169,15 +169,6 @@ impl Row {
             }
         }
     }
-}
-
-fn volume(equipment: &Equipment<'_>) -> Option<Volume> {
-    let about = fstatvfs(equipment.root).ok()?;
-    let blocks = about.blocks().saturating_sub(about.blocks_free());
-    Some(Volume {
-        bytes: blocks.saturating_mul(about.fragment_size()),
-        inodes: about.files().saturating_sub(about.files_free()),
-    })
 }
 
 /// CPU time of this process in microseconds.

@@ -76,6 +76,7 @@ impl Leases {
             let progress =
                 counted.map_or(progress, |counted| tally.counted(counted, has_files, progress));
             tally.volume_grew(growth);
+            tally.rise.add(survey.volume.bytes);
             is_busy |= progress.has_changed || !progress.cpu.is_zero();
             let is_near = has_grown || tally.is_near(&schedule.limits());
             let pass = Pass { now, progress, elapsed, is_near };
@@ -131,6 +132,7 @@ impl Leases {
             may_hide: self.prepared.tier == Tier::None || self.prepared.observes,
             has_own_mounts: self.prepared.tier == Tier::Namespaces,
             buffers: lease.tally.sockets(),
+            growth: lease.tally.rise.growth(),
         };
         let run = RunningMeter { slot, lease: lease.id, began: pass.now, result: result.into() };
         match self.fork.fork(|| meter::run(&subject, limits, report.as_fd())) {

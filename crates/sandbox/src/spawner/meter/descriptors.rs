@@ -53,13 +53,17 @@ const MAX_WATCH_TIME: i64 = 500_000;
 /// 64 MiB more than that.
 const PIPE: u64 = 8192;
 
-/// Inode numbers of open files without a name.
+/// Inode numbers of open files without a name, and devices.
 #[derive(Debug, Default)]
 pub(super) struct Open {
     /// On a disk or the work volume.
     pub(super) files: BTreeSet<u64>,
     /// In memory.
     pub(super) memory: BTreeSet<u64>,
+    /// Device of the workspaces.
+    pub(super) volume: u64,
+    /// Devices of which every file is counted already.
+    pub(super) scratch: BTreeSet<u64>,
 }
 
 /// Counts what is in no directory. Threads may have separate descriptors, so
@@ -75,11 +79,9 @@ pub(super) fn count(
         return Open::default();
     };
     let mut scan = DescriptorScan {
-        device: about.st_dev,
-        scratch,
         totals,
         seen: BTreeSet::new(),
-        open: Open::default(),
+        open: Open { volume: about.st_dev, scratch, ..Open::default() },
         epolls: BTreeMap::new(),
         queues: BTreeSet::new(),
         has_own_uid: subject.identity.is_some(),
@@ -110,9 +112,6 @@ pub(super) fn count(
 }
 
 struct DescriptorScan<'t> {
-    /// Device of the workspaces.
-    device: u64,
-    scratch: BTreeSet<u64>,
     totals: &'t mut Totals,
     /// Devices and inode numbers that were counted.
     seen: BTreeSet<(u64, u64)>,
@@ -237,13 +236,11 @@ impl DescriptorScan<'_> {
     }
 
     fn file(&mut self, path: &str, about: &Metadata) -> Result<(), Excess> {
-        if self.scratch.contains(&about.dev()) {
-            // It is not hidden if it is mapped, too.
-            self.open.files.insert(about.ino());
+        if self.open.scratch.contains(&about.dev()) {
             return Ok(());
         }
         let bytes = BLOCK.saturating_mul(about.blocks());
-        if about.dev() != self.device && is_memory(path) {
+        if about.dev() != self.open.volume && is_memory(path) {
             self.open.memory.insert(about.ino());
             self.totals.memory_file(bytes);
             return Ok(());

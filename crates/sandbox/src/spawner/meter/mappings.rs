@@ -2,7 +2,10 @@
 //!
 //! One mapped page keeps the whole file, and its size cannot be read.
 
-use cmp_procfs::{Mappings, is_gone};
+use std::collections::BTreeSet;
+
+use cmp_procfs::{DeletedFile, Mappings, is_gone};
+use nix::sys::stat::{major, minor};
 
 use super::{
     Subject,
@@ -43,7 +46,7 @@ pub(super) fn count(
         }
     }
     totals.kernel_memory(found.count.saturating_mul(MAPPING));
-    totals.hidden(found.deleted.difference(&open.files).count() as u64);
+    hidden(&found.deleted, open, subject, totals);
     let closed = found.shared.iter().filter(|(inode, _)| !open.memory.contains(inode));
     let mut left = MAX_OBJECTS;
     for (_, object) in closed {
@@ -55,6 +58,26 @@ pub(super) fn count(
         match left.checked_sub(1) {
             Some(fewer) => left = fewer,
             None => totals.blind(),
+        }
+    }
+}
+
+/// Counts deleted files that are not open. Some file systems show another device in this table
+/// than to `stat`, so a file on an unknown device may be one that is open.
+fn hidden(
+    deleted: &BTreeSet<DeletedFile>,
+    open: &Open,
+    subject: &Subject<'_>,
+    totals: &mut Totals,
+) {
+    let is_on = |file: &DeletedFile, device| file.device == (major(device), minor(device));
+    let is_counted = |file: &&DeletedFile| {
+        open.files.contains(&file.inode) || open.scratch.iter().any(|device| is_on(file, *device))
+    };
+    for file in deleted.iter().filter(|file| !is_counted(file)) {
+        match subject.growth.filter(|_| is_on(file, open.volume)) {
+            Some(growth) => totals.hidden_on_volume(growth),
+            None => totals.hidden(1),
         }
     }
 }

@@ -21,6 +21,8 @@ pub(in crate::spawner) enum Measurement {
     Exceeded(ExceededLimit),
     /// Something could not be seen, and the rest is within the limits.
     Unknown,
+    /// Files without a name could exceed a limit, because nobody can read their size.
+    Hidden,
 }
 
 /// Usage that was seen.
@@ -49,6 +51,9 @@ pub(in crate::spawner) struct Reading {
     pub(super) exceeded: Option<i32>,
     #[prost(message, optional, tag = "3")]
     pub(super) gauge: Option<Gauge>,
+    /// Only the size of files without a name was not seen.
+    #[prost(bool, tag = "4")]
+    pub(super) hides_files: bool,
 }
 
 impl Reading {
@@ -56,6 +61,7 @@ impl Reading {
         match self.exceeded {
             Some(_) => Measurement::Exceeded(self.exceeded()),
             None if self.is_complete => Measurement::WithinLimits,
+            None if self.hides_files => Measurement::Hidden,
             None => Measurement::Unknown,
         }
     }
@@ -89,7 +95,7 @@ mod tests {
         let most = u64::MAX;
         let gauge = Some(Gauge { plain: most, memory: most, disk: most, files: most });
         let exceeded = Some(ExceededLimit::Disk.into());
-        let sent = Reading { is_complete: true, exceeded, gauge };
+        let sent = Reading { is_complete: true, exceeded, gauge, hides_files: true };
         let (reader, writer) = pipe().unwrap();
         sent.send(writer.as_fd()).unwrap();
         drop(writer);

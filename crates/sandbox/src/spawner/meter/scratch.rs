@@ -54,7 +54,7 @@ mod tests {
 
     use super::{super::measure, *};
     use crate::{
-        skip::lacks_root,
+        skip::{lacks_root, skip},
         spawner::meter::Measurement,
         wire::{exceeded::ExceededLimit, message::RequestLimits},
     };
@@ -72,7 +72,8 @@ mod tests {
         let worker = Pid::from_raw(process.id().cast_signed());
         let (root, workers) = (File::open("/").unwrap().into(), [worker]);
         let subject = Subject { has_own_mounts, ..Subject::of(&root, &workers) };
-        let limits = RequestLimits { memory: Some(20 * MIB), ..RequestLimits::default() };
+        let (memory, disk) = (Some(20 * MIB), Some(MIB));
+        let limits = RequestLimits { memory, disk, ..RequestLimits::default() };
         let reading = measure(&subject, limits);
         killpg(worker, Signal::SIGKILL).unwrap();
         process.wait().unwrap();
@@ -101,6 +102,23 @@ mod tests {
         let fill = "exec 3>/dev/shm/a; rm /dev/shm/a; head -c 12M /dev/zero >&3";
         let (memory, found) = measured(true, fill);
         assert!((12 * MIB..18 * MIB).contains(&memory), "{memory}");
+        assert_eq!(found, Measurement::WithinLimits);
+    }
+
+    #[test]
+    fn a_deleted_file_that_is_mapped_counts_once() {
+        if lacks_root() {
+            return;
+        }
+        if Command::new("python3").arg("-c").output().is_err() {
+            return skip("needs python3");
+        }
+        let fill = "f = open('/dev/shm/a', 'w+b'); f.write(bytes(6 << 20)); f.flush(); \
+                    m = mmap.mmap(f.fileno(), 1 << 20); os.remove('/dev/shm/a'); \
+                    os.closerange(3, 99); print(flush=True); time.sleep(60)";
+        let (memory, found) =
+            measured(true, &format!("exec python3 -c \"import mmap, os, time; {fill}\""));
+        assert!((6 * MIB..18 * MIB).contains(&memory), "{memory}");
         assert_eq!(found, Measurement::WithinLimits);
     }
 }

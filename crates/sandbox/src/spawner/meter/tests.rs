@@ -24,7 +24,7 @@ use nix::{
 };
 
 use super::*;
-use crate::skip::skip;
+use crate::{skip::skip, spawner::rise::Rise};
 
 const NONE: RequestLimits = RequestLimits::NONE;
 const MIB: u64 = 1 << 20;
@@ -211,6 +211,23 @@ fn deleted_open_files_count() {
     };
     assert_eq!(disk(MIB / 2), Measurement::Exceeded(ExceededLimit::Disk));
     assert_eq!(disk(2 * MIB), Measurement::WithinLimits);
+}
+
+#[test]
+fn a_deleted_file_that_is_mapped_takes_no_more_than_the_volume_has_grown() {
+    let root = TestRoot::new();
+    if Rise::begin(&root.handle).growth().is_none() {
+        return skip("needs a temporary directory on ext4, tmpfs or XFS");
+    }
+    let hide = "f = open('f', 'w+b'); f.truncate(1 << 20); m = mmap.mmap(f.fileno(), 1 << 20); \
+                os.remove('f'); os.closerange(3, 99)";
+    let Some(shell) = python(&root, hide) else { return };
+    let (workers, limits) = ([shell.pid()], RequestLimits { disk: Some(MIB), ..NONE });
+    let found = [None, Some(MIB + 1), Some(MIB)].map(|growth| {
+        let subject = Subject { growth, ..root.subject(&workers) };
+        measure(&subject, limits).measurement()
+    });
+    assert_eq!(found, [Measurement::Hidden, Measurement::Hidden, Measurement::WithinLimits]);
 }
 
 #[test]

@@ -34,6 +34,9 @@ pub(super) struct Totals {
     watches: u64,
     /// Files that exist but cannot be measured.
     hidden: u64,
+    /// Those on the work volume, and the bytes by which it has grown.
+    hidden_on_volume: u64,
+    growth: u64,
     /// Files in memory that exist but cannot be measured.
     hidden_memory: u64,
     /// Something could not be read.
@@ -106,6 +109,12 @@ impl Totals {
         self.hidden = self.hidden.saturating_add(files);
     }
 
+    /// Adds a file that cannot be measured on the work volume, which has grown by some bytes
+    /// since the request began.
+    pub(super) fn hidden_on_volume(&mut self, growth: u64) {
+        (self.hidden_on_volume, self.growth) = (self.hidden_on_volume.saturating_add(1), growth);
+    }
+
     /// Adds files in memory that cannot be measured.
     pub(super) fn hidden_memory(&mut self, files: u64) {
         self.hidden_memory = self.hidden_memory.saturating_add(files);
@@ -149,24 +158,29 @@ impl Totals {
         let watches = self.has_too_many_watches().then_some(ExceededLimit::Watches);
         let exceeded = watches.or(memory).or_else(|| self.excess_of_files());
         let Self { plain, memory, disk, files, .. } = *self;
+        let hides_files = !self.is_blind && self.hides_too_much(buffers);
         Reading {
-            is_complete: !self.is_blind && !self.hides_too_much(buffers),
+            is_complete: !self.is_blind && !hides_files,
+            hides_files,
             exceeded: exceeded.map(Into::into),
             gauge: Some(Gauge { plain, memory, disk, files }),
         }
     }
 
     /// Each file that cannot be measured counts with the largest size that the
-    /// kernel allows.
+    /// kernel allows. All files on the work volume, seen or not, take no more than it has grown.
     fn hides_too_much(&self, buffers: u64) -> bool {
         let RequestLimits { memory, disk, file_size, .. } = self.limits;
         let largest = file_size.unwrap_or(u64::MAX);
         let most = |seen: u64, files: u64| seen.saturating_add(largest.saturating_mul(files));
-        let hides = |seen: u64, files: u64, limit: Option<u64>| {
-            files > 0 && limit.is_some_and(|limit| most(seen, files) > limit)
+        let hides = |files: u64, used: u64, limit: Option<u64>| {
+            files > 0 && limit.is_some_and(|limit| used > limit)
         };
-        hides(self.disk, self.hidden, disk)
-            || hides(self.memory.saturating_add(buffers), self.hidden_memory, memory)
+        let on_volume = most(self.disk, self.hidden_on_volume).min(self.disk.max(self.growth));
+        let in_memory = most(self.memory.saturating_add(buffers), self.hidden_memory);
+        let files = self.hidden.saturating_add(self.hidden_on_volume);
+        hides(files, most(on_volume, self.hidden), disk)
+            || hides(self.hidden_memory, in_memory, memory)
     }
 }
 
@@ -249,17 +263,42 @@ mod tests {
         };
         assert_eq!(totals(0, None), Measurement::WithinLimits);
         assert_eq!(totals(2, Some(25)), Measurement::WithinLimits);
-        assert_eq!(totals(3, Some(25)), Measurement::Unknown);
-        assert_eq!(totals(1, None), Measurement::Unknown, "files of any size");
+        assert_eq!(totals(3, Some(25)), Measurement::Hidden);
+        assert_eq!(totals(1, None), Measurement::Hidden, "files of any size");
         let mut memory = Totals::new(RequestLimits { memory: Some(9), file_size: Some(5), ..NONE });
         memory.hidden_memory(1);
         assert_eq!(memory.reading(4).measurement(), Measurement::WithinLimits);
-        assert_eq!(memory.reading(5).measurement(), Measurement::Unknown);
+        assert_eq!(memory.reading(5).measurement(), Measurement::Hidden);
+    }
+
+    #[test]
+    fn hidden_files_on_the_work_volume_take_no_more_than_it_has_grown() {
+        let totals = |[elsewhere, growth, file_size]: [u64; 3]| {
+            let file_size = Some(file_size);
+            let mut totals = Totals::new(RequestLimits { disk: Some(100), file_size, ..NONE });
+            totals.file(50).unwrap();
+            totals.hidden(elsewhere);
+            (0..9).for_each(|_| totals.hidden_on_volume(growth));
+            totals.reading(0).measurement()
+        };
+        for ([elsewhere, growth, file_size], expected) in [
+            ([0, 100, 60], Measurement::WithinLimits),
+            ([0, 101, 60], Measurement::Hidden),
+            ([0, 101, 5], Measurement::WithinLimits),
+            ([1, 40, 50], Measurement::WithinLimits),
+            ([1, 51, 50], Measurement::Hidden),
+            ([2, 0, 26], Measurement::Hidden),
+        ] {
+            let found = totals([elsewhere, growth, file_size]);
+            assert_eq!(found, expected, "{elsewhere} {growth} {file_size}");
+        }
     }
 
     #[test]
     fn a_limit_that_is_exceeded_counts_even_if_something_is_hidden() {
         let mut totals = Totals::new(RequestLimits { disk: Some(1), ..NONE });
+        totals.hidden(1);
+        assert_eq!(totals.reading(0).measurement(), Measurement::Hidden);
         totals.blind();
         assert_eq!(totals.reading(0).measurement(), Measurement::Unknown);
         let _ = totals.file(2);
