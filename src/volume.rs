@@ -19,6 +19,8 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
+#[cfg(test)]
+pub(crate) use self::space::SPACE;
 pub(crate) use self::{
     memory::sealable,
     space::Space,

@@ -31,9 +31,11 @@ pub(crate) const LAST_GOOD: &str = "_cmp_definitions";
 /// Name of the file in it.
 const FILE: &str = "last_good.json";
 
-/// Largest file that is read, in bytes. JSON makes texts longer, and a file of which some
-/// definitions are broken has two texts.
-const MAX: u64 = 4 * MAX_ALL;
+/// Most bytes of texts that no file has now, together: as many as all files may have.
+const MAX_OLD: u64 = MAX_ALL;
+
+/// Largest file that is read, in bytes. JSON makes texts longer.
+const MAX: u64 = 2 * (MAX_ALL + MAX_OLD);
 
 /// The definitions in use.
 #[derive(Debug)]
@@ -108,8 +110,8 @@ impl LastGood {
             let text = Text { file, content, definitions: Vec::new() };
             text.with(ledger, |standing| !standing.is_stale)
         };
-        let old = self.texts.iter().filter_map(kept);
-        let texts: Vec<_> = old.chain(read.into_iter().filter_map(new)).collect();
+        let old = within(MAX_OLD, self.texts.iter().filter_map(kept));
+        let texts: Vec<_> = old.into_iter().chain(read.into_iter().filter_map(new)).collect();
         if self.texts != texts {
             self.texts = texts;
             self.is_saved = false;
@@ -173,6 +175,25 @@ impl Text {
         let (file, content) = (self.file.clone(), self.content.clone());
         (!definitions.is_empty()).then_some(Self { file, content, definitions })
     }
+}
+
+/// The first of these texts that have no more than `room` bytes together. The others are told.
+fn within(mut room: u64, texts: impl Iterator<Item = Text>) -> Vec<Text> {
+    let has_room = |text: &Text| {
+        let left = room.checked_sub(text.content.len() as u64);
+        room = left.unwrap_or(room);
+        left.is_some()
+    };
+    let (kept, lost): (Vec<_>, Vec<_>) = texts.partition(has_room);
+    for Text { file, .. } in lost {
+        warn!(
+            file,
+            limit = MAX_OLD,
+            "cannot keep a last good definition of this file, because those that no file has now \
+             take too many bytes together: a restart would lose it: mend broken definitions"
+        );
+    }
+    kept
 }
 
 /// The texts in a file; none if it does not exist.

@@ -185,14 +185,7 @@ fn of_space(space: Space, path: &Path) -> Condition {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const SPACE: Space = Space {
-        free_bytes: 64 << 20,
-        bytes: 1 << 30,
-        free_inodes: Some(5000),
-        inodes: Some(10_000),
-        is_read_only: false,
-    };
+    use crate::volume::SPACE;
 
     #[test]
     fn a_read_only_volume_fails_its_check_and_a_full_one_does_not() {

@@ -135,17 +135,19 @@ pub(super) fn size(bytes: u64) -> String {
     }
 }
 
+/// The space of a volume that is neither full nor read-only.
+#[cfg(test)]
+pub(crate) const SPACE: Space = Space {
+    free_bytes: 64 << 20,
+    bytes: 1 << 30,
+    free_inodes: Some(5000),
+    inodes: Some(10_000),
+    is_read_only: false,
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const SPACE: Space = Space {
-        free_bytes: 64 << 20,
-        bytes: 1 << 30,
-        free_inodes: Some(5000),
-        inodes: Some(10_000),
-        is_read_only: false,
-    };
 
     #[test]
     fn space_is_low_below_a_mark_of_bytes_or_files() {

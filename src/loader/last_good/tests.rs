@@ -172,6 +172,17 @@ fn definitions_that_cannot_be_saved_are_saved_later() {
 }
 
 #[test]
+fn old_texts_are_kept_within_their_limit() {
+    let text = |bytes| Text { file: "f".into(), content: "x".repeat(bytes), definitions: vec![] };
+    let lengths = |room, bytes: [usize; 3]| {
+        let kept = within(room, bytes.into_iter().map(text));
+        kept.iter().map(|text| text.content.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(lengths(6, [1, 2, 3]), [1, 2, 3]);
+    assert_eq!(lengths(5, [1, 5, 4]), [1, 4]);
+}
+
+#[test]
 fn a_damaged_file_is_no_reason_not_to_start() {
     let mut process = Process::start();
     for text in ["", "{", "{\"a\":\"text of an earlier version\"}"] {
