@@ -1,4 +1,4 @@
-//! The processor time for a repeated pattern is proportional to its length, for any
+//! The CPU time for a repeated pattern is proportional to its length, for any
 //! pattern.
 //!
 //! The input is separated by NUL: the start, the pattern with `#` for the number
@@ -21,7 +21,7 @@ const SIZE: usize = 256 << 10;
 /// Longest result in bytes. Aliases grow with the limit, not with the text.
 const MAX_BYTES: usize = SIZE;
 
-/// Accepted processor time in seconds. The slowest known pattern takes 0.03 s.
+/// Accepted CPU time in seconds. The slowest known pattern takes 0.03 s.
 const MOST: f64 = 3.0;
 
 fuzz_target!(|data: &[u8]| {
@@ -33,7 +33,7 @@ fuzz_target!(|data: &[u8]| {
     }
     let read = if reader % 4 == 0 { read_announcements } else { read_output };
     let took = seconds(&repeated(start, piece, end, SIZE), read);
-    assert!(took < MOST, "{took} s of processor time");
+    assert!(took < MOST, "{took} s of CPU time");
 });
 
 fn repeated(start: &[u8], piece: &[u8], end: &[u8], size: usize) -> Vec<u8> {
@@ -71,7 +71,7 @@ impl Receiver for Portable {
     }
 }
 
-/// Processor time of this thread, which other programs do not change.
+/// CPU time of this thread, which other programs do not change.
 fn seconds(text: &[u8], read: fn(&[u8])) -> f64 {
     let now = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);

@@ -1,4 +1,4 @@
-//! Processor time and memory of a call's commands.
+//! CPU time and memory of a call's commands.
 
 use std::time::Duration;
 

@@ -129,7 +129,7 @@ impl Reader {
                 plugin = self.plugin.as_str(),
                 stream_timeout = ?self.silence,
                 "an answer was dropped, because its client had not read it 1 s after its deadline, \
-                 or had read less than 64Ki of it in --stream-timeout: look at the processor time \
+                 or had read less than 64Ki of it in --stream-timeout: look at the CPU time \
                  of the repo-server"
             );
         }

@@ -15,7 +15,7 @@ use super::{Dimension, Family, Kind, Metrics, PluginMetrics, family, page::block
 pub(super) static CPU: Family = family(
     ("argocd_cmp_application_cpu_seconds_total", Kind::SecondsCounter),
     LABELS,
-    "Processor time of an application's commands; only with --metrics-per-application.",
+    "CPU time of an application's commands; only with --metrics-per-application.",
 );
 pub(super) static PEAK_MEMORY: Family = family(
     ("argocd_cmp_application_peak_memory_bytes", Kind::Gauge),
@@ -60,7 +60,7 @@ const MARGIN: f64 = 1.25;
 /// The cost of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// Processor time of its commands.
+    /// CPU time of its commands.
     pub cpu: Duration,
     /// Most memory of its commands; 0 if it was not measured.
     pub peak_memory: u64,
@@ -80,7 +80,7 @@ type Name = (Arc<str>, String);
 /// An application that had a request.
 #[derive(Debug)]
 struct Known {
-    /// Processor time in seconds; past costs weigh less.
+    /// CPU time in seconds; past costs weigh less.
     score: f64,
     at: Instant,
     shown: Option<Sum>,
@@ -264,7 +264,7 @@ mod tests {
             self.applications.count(("p".into(), name.to_owned()), cost, self.now);
         }
 
-        /// Processor time of each application.
+        /// CPU time of each application.
         fn costs(&self) -> String {
             let page = self.applications.page(self.now);
             let start = format!("{}{{plugin=\"p\",application=\"", CPU.name);

@@ -17,7 +17,7 @@ pub(super) static BUILD_INFO: Family = family(
 pub(super) static CPU: Family = family(
     ("process_cpu_seconds_total", Kind::SecondsCounter),
     &[],
-    "Processor time of the supervisor, without its requests.",
+    "CPU time of the supervisor, without its requests.",
 );
 pub(super) static RESIDENT: Family = family(
     ("process_resident_memory_bytes", Kind::Gauge),

@@ -96,7 +96,7 @@ pub(super) static ENCRYPTED: Family = family(
 pub(super) static CPU: Family = family(
     ("argocd_cmp_command_cpu_seconds_total", Kind::SecondsCounter),
     &[Dimension::Plugin, Dimension::CpuMode],
-    "Processor time of commands and of the processes that they waited for.",
+    "CPU time of commands and of the processes that they waited for.",
 );
 pub(super) static PEAK_MEMORY: Family = family(
     ("argocd_cmp_request_peak_memory_bytes", BYTES),
@@ -193,7 +193,7 @@ impl PluginMetrics {
         self.metrics.counter(&ENCRYPTED, &[self.label()]).increment(manifests);
     }
 
-    /// Counts the processor time of a command.
+    /// Counts the CPU time of a command.
     pub fn cpu(&self, mode: CpuMode, time: Duration) {
         self.cpu_of(mode).increment(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     }

@@ -151,7 +151,7 @@ values! {
 }
 
 values! {
-    /// The mode of processor time.
+    /// The mode of CPU time.
     CpuMode {
         /// In the program.
         User = "user",

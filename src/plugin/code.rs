@@ -202,7 +202,7 @@ impl Code {
         (Self::Loop, 318, Severity::Warning, "a loop that hides failures"),
         (Self::LongWord, 319, Severity::Warning, "an argument that is too long"),
         (Self::Stars, 320, Severity::Warning, "a ** that is only *"),
-        (Self::Processors, 321, Severity::Warning, "a processor time that looks like processors"),
+        (Self::Processors, 321, Severity::Warning, "a CPU time that looks like processors"),
         (Self::Port, 322, Severity::Note, "a port that is closed by default"),
         (Self::Sockets, 323, Severity::Warning, "a path in the directory of the sockets"),
         (Self::Braces, 324, Severity::Warning, "braces that match only themselves"),

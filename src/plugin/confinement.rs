@@ -54,7 +54,7 @@ pub struct Limits {
     pub memory: Option<Limit>,
     /// Concurrent processes and threads of a request.
     pub processes: Option<Limit>,
-    /// Processor time of each process, in seconds.
+    /// CPU time of each process, in seconds.
     pub cpu: Option<Limit>,
     /// Size of each file, in bytes.
     pub file_size: Option<Limit>,

@@ -1,8 +1,8 @@
-//! Recognizes an archive that has arrived before.
+//! Recognises an archive that has arrived before.
 //!
 //! Argo CD sends the archive of a commit for each application. SHA-256 takes a
-//! third of the processor time of receiving it again, and more on processors
-//! without instructions for it. A fingerprint (BLAKE3) recognizes the same bytes
+//! third of the CPU time of receiving it again, and more on processors
+//! without instructions for it. A fingerprint (BLAKE3) recognises the same bytes
 //! in a quarter of that time.
 
 use std::{
@@ -15,7 +15,7 @@ use lru::LruCache;
 
 use super::header::Checksum;
 
-/// Number of archives that are recognized: more than are sent again and again at
+/// Number of archives that are recognised: more than are sent again and again at
 /// the same time. They take 0.2 MB.
 const MAX_KNOWN: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
 

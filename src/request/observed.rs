@@ -97,7 +97,7 @@ fn words(refusal: &Refusal) -> String {
         Attempt::Limit(KernelLimit::Processes) => "create a process or thread".to_owned(),
         Attempt::Limit(KernelLimit::Memory) => "allocate memory".to_owned(),
         Attempt::Limit(KernelLimit::FileSize) => "make a file longer".to_owned(),
-        Attempt::Limit(KernelLimit::Cpu) => "use more processor time".to_owned(),
+        Attempt::Limit(KernelLimit::Cpu) => "use more CPU time".to_owned(),
     };
     format!("{what}: {}", cmp_go::errno_text(refusal.errno))
 }

@@ -20,7 +20,7 @@ pub enum Unit {
     Count,
     /// Milliseconds, written as a duration of Go.
     Time,
-    /// Seconds of processor time, written as a duration and rounded up.
+    /// Seconds of CPU time, written as a duration and rounded up.
     ProcessorTime,
 }
 

@@ -57,7 +57,7 @@ pub(crate) static CPU: Setting = setting(Request, LIMIT_PROCESSOR_TIME)
     .key("limits", "cpu")
     .flag("max-cpu", "CMP_SUPERVISOR_MAX_CPU")
     .default("10m")
-    .about("Processor time of each process, rounded up to whole seconds");
+    .about("CPU time of each process, rounded up to whole seconds");
 
 pub(crate) static FILE_SIZE: Setting = setting(Request, LIMIT_BYTES)
     .key("limits", "fileSize")

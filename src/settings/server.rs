@@ -57,7 +57,7 @@ pub(crate) static STATUS_DETAILS: Setting = setting(Heading::Http, Switch)
 pub(crate) static METRICS_PER_APPLICATION: Setting = setting(Heading::Http, APPLICATIONS)
     .flag("metrics-per-application", "CMP_SUPERVISOR_METRICS_PER_APPLICATION")
     .default("0")
-    .about("Applications with metrics of their own, at most 1000: those that cost most processor time; all others are counted as other, and 0 counts none");
+    .about("Applications with metrics of their own, at most 1000: those that cost most CPU time; all others are counted as other, and 0 counts none");
 
 pub(crate) static ISOLATION: Setting = setting(Heading::Isolation, Isolation)
     .flag("isolation", "CMP_SUPERVISOR_ISOLATION")

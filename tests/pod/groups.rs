@@ -86,7 +86,7 @@ impl Groups {
         self.named("pids", "pids.events", "max")
     }
 
-    /// Processor time in use since the start.
+    /// CPU time in use since the start.
     pub(crate) fn processor_time(&self) -> Duration {
         Duration::from_nanos(self.number("cpuacct", "cpuacct.usage"))
     }

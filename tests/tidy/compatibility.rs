@@ -126,7 +126,7 @@ const SHOWN: &[(&str, &[&str])] = &[
     ("mode of sockets", &["TestOursOpensItsSocketsToArgoCDAlone"]),
     ("network", &["ports_that_are_not_listed_cannot", "nt_bind"]),
     (
-        "memory, processes, processor time",
+        "memory, processes, CPU time",
         &[
             "an_error_names_the_limit_its_key_and_the_request",
             "an_error_names_the_limit_of_processes",

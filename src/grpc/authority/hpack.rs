@@ -2,7 +2,7 @@
 //!
 //! No dynamic table is needed. The new value has as many bytes as the old one,
 //! so table entries keep their size on both sides, and later requests can refer
-//! to them by index. A literal authority is recognized by its static index or
+//! to them by index. A literal authority is recognised by its static index or
 //! its name. grpc-go looks into the static table first, so it never refers to
 //! the name by a dynamic index.
 

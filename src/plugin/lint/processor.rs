@@ -20,7 +20,7 @@ pub(super) fn lint(value: &Value, locator: &Locator<'_>) -> Option<Diagnostic> {
         Diagnostic::new(Code::Processors, format!("`cpu: {text}` is {minutes} minutes"))
             .at(locator.value(&Step::path("spec.limits.cpu")))
             .label("minutes, not thousandths of a processor")
-            .note("spec.limits.cpu limits the processor time of each process")
+            .note("spec.limits.cpu limits the CPU time of each process")
             .help(format!("write {time} if you mean this time; otherwise remove the key, or write less time, such as 5m"))
     })
 }

@@ -60,7 +60,7 @@ const OTHER_OPEN: [&str; 3] = ["in system", "inotify", "watch"];
 const DESCRIPTORS: &str = "each of its processes may have 4096 files open (or half of the container's \
                            limit, if that is below 8192), and no key changes that: open fewer at a time";
 
-/// A program that waits for memory has used less processor time than this.
+/// A program that waits for memory has used less CPU time than this.
 const IDLE: Duration = Duration::from_secs(3);
 
 /// A program that ran for less than this may just be slow.
@@ -89,7 +89,7 @@ pub(in crate::request) fn reached(
         }
         KernelLimit::Cpu => {
             let limit = CPU.say(bounds.cpu_seconds?);
-            let fact = format!("a process reached the limit of {limit} of processor time");
+            let fact = format!("a process reached the limit of {limit} of CPU time");
             (fact, &CPU, limits.cpu.is_some())
         }
     };

@@ -148,7 +148,7 @@ fn a_limits_signal_names_the_limit_and_the_remedy() {
         let text = hint("{}", end, "");
         assert_eq!(
             text,
-            " [a process reached the limit of 4s of processor time: raise --max-cpu, or give \
+            " [a process reached the limit of 4s of CPU time: raise --max-cpu, or give \
              the plugin a spec.limits.cpu]"
         );
     }

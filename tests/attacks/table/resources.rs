@@ -1,4 +1,4 @@
-//! Attacks on memory, disk and processor time.
+//! Attacks on memory, disk and CPU time.
 
 use crate::{
     attack::{

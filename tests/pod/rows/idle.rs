@@ -41,7 +41,7 @@ fn requests_that_wait_are_not_looked_at_all_the_time() {
     thread::sleep(TIME);
     let used = pod.groups().processor_time().saturating_sub(used);
     let new = started(&pod) - before;
-    println!("{new} processes and {used:.2?} of processor time in {TIME:.1?}");
+    println!("{new} processes and {used:.2?} of CPU time in {TIME:.1?}");
     assert!(new < MOST, "{new} processes");
     calls.into_iter().for_each(Call::vanish);
     pod.assert_baseline();

@@ -48,7 +48,7 @@ fn five_hundred_spinning_processes_on_one_core_delay_nobody() {
     pod.assert_baseline();
 }
 
-/// Processor time of each processor in which a request is lowered more often than it needs
+/// CPU time of each processor in which a request is lowered more often than it needs
 /// to be, in ticks of 10 ms.
 const LONG: u64 = 600;
 
@@ -65,7 +65,7 @@ fn spinning_processes_that_leave_no_process_are_lowered_later() {
     pod.groups().limit_pod("30");
     pod.end("sleep 603");
     let long = LONG * available_parallelism().unwrap().get() as u64;
-    pod.until("much processor time", |pod| {
+    pod.until("much CPU time", |pod| {
         pod.tenants().iter().filter_map(|tenant| ticks(tenant.pid)).sum::<u64>() > long
     });
     pod.groups().limit_pod("max");
@@ -77,7 +77,7 @@ fn spinning_processes_that_leave_no_process_are_lowered_later() {
     pod.assert_baseline();
 }
 
-/// Processor time of a process in ticks of 10 ms, unless it has ended.
+/// CPU time of a process in ticks of 10 ms, unless it has ended.
 fn ticks(pid: i32) -> Option<u64> {
     let [user, system] = [11, 12].map(|field| stat(pid, field)?.parse::<u64>().ok());
     Some(user? + system?)

@@ -91,7 +91,7 @@ const EXCEEDED: [(&str, &str, [&str; 2]); 5] = [
     (
         "cpu: 1s",
         "while :; do :; done",
-        ["failed signal: CPU time limit exceeded", "limit of 1s of processor time"],
+        ["failed signal: CPU time limit exceeded", "limit of 1s of CPU time"],
     ),
     (
         "fileSize: 10k",
@@ -227,11 +227,11 @@ fn an_error_names_the_limit_of_processes() {
     }
 }
 
-/// Half of the processor time that a request may cost for a list of its watches, in seconds. A
+/// Half of the CPU time that a request may cost for a list of its watches, in seconds. A
 /// machine whose kernel needs more ends the request too, but without the limit's name.
 const MOST_LISTING_TIME: f64 = 0.25;
 
-/// The processor time in which the kernel lists the watches that this program takes.
+/// The CPU time in which the kernel lists the watches that this program takes.
 fn listing_time(take: &str) -> f64 {
     let list = "begin = time.process_time()\nfor epoll in kept: \
                 open(f'/proc/self/fdinfo/{epoll.fileno()}', 'rb').read()\n\

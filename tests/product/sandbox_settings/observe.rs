@@ -316,7 +316,7 @@ const REACHED: [(&str, &str, &str); 4] = [
     (
         "cpu: 1s",
         "while :; do :; done",
-        "a process reached the limit of 1s of processor time: raise the plugin's spec.limits.cpu",
+        "a process reached the limit of 1s of CPU time: raise the plugin's spec.limits.cpu",
     ),
 ];
 

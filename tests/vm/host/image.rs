@@ -54,7 +54,7 @@ pub(super) fn product() -> PathBuf {
     env::var_os("CMP_SUPERVISOR_VM_BINARY").map_or_else(built, PathBuf::from)
 }
 
-/// Files of the repositories that are called large. A binary without optimizations is
+/// Files of the repositories that are called large. A binary without optimisations is
 /// many times as slow.
 #[expect(clippy::disallowed_methods, reason = "the environment of tests, not of the product")]
 pub(super) fn files() -> u32 {

@@ -12,7 +12,7 @@ use rustix::process::{Uid, setpriority_process, setpriority_user};
 use super::{kill, meter, uid_pool::UidPair};
 
 /// The lowest priority. Not `SCHED_IDLE`: processes that were killed need
-/// processor time to end, and would hardly get any.
+/// CPU time to end, and would hardly get any.
 const LOWEST: i32 = 19;
 
 /// Runs in a child. The tenant cannot undo the priority, because its limit of

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lines_of_an_account_are_recognized() {
+    fn the_lines_of_an_account_are_recognised() {
         let ours = Account::new(60_706);
         let text = format!("root:x:0:0::/root:/bin/sh\n{}", ours.passwd_line());
         assert_eq!(foreign(&text).collect::<Vec<_>>(), [0]);

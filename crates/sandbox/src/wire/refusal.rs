@@ -68,7 +68,7 @@ pub enum KernelLimit {
     Memory,
     /// Size of a file.
     FileSize,
-    /// Processor time of a process.
+    /// CPU time of a process.
     Cpu,
 }
 

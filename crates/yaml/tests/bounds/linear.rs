@@ -1,4 +1,4 @@
-//! The processor time for any repeated pattern is proportional to its length.
+//! The CPU time for any repeated pattern is proportional to its length.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use crate::patterns::{PATTERNS, Pattern};
 /// pair of its bytes would need more than a minute.
 const SIZE: usize = 256 << 10;
 
-/// Accepted processor time for each byte in nanoseconds. Without optimisation, the
+/// Accepted CPU time for each byte in nanoseconds. Without optimisation, the
 /// engine takes about 500, and 4,000 for the slowest pattern: no machine is so busy
 /// that it takes ten times as much.
 const MOST: u64 = 40_000;
@@ -43,7 +43,7 @@ fn repeated((start, piece, end): Pattern, size: usize) -> Vec<u8> {
     [text.as_str(), end, "\n"].concat().into_bytes()
 }
 
-/// Processor time for reading a text, in nanoseconds. Other programs hardly
+/// CPU time for reading a text, in nanoseconds. Other programs hardly
 /// change it.
 fn processor_time(text: &[u8]) -> u64 {
     let now = || {

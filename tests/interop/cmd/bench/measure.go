@@ -21,7 +21,7 @@ const callWithin = time.Minute
 const idlePlugins = 10
 
 // sampleEvery is the interval at which memory is measured. Measuring takes
-// processor time, so times are not measured in the same run.
+// CPU time, so times are not measured in the same run.
 const sampleEvery = 10 * time.Millisecond
 
 // memoryCalls is the number of large calls during which memory is measured.
@@ -44,7 +44,7 @@ func newResult() *result {
 	return &result{calls: map[string]*samples{}, together: map[string]*rate{}}
 }
 
-// samples are the times of single calls, and the processor time of all calls.
+// samples are the times of single calls, and the CPU time of all calls.
 type samples struct {
 	times []time.Duration
 	cpu   time.Duration

@@ -67,7 +67,7 @@ func Memory(entries []Entry, row string) int64 {
 // userHz is the unit of times in /proc/PID/stat: 100 per second on Linux today.
 const userHz = 100
 
-// CPU is the processor time of processes and of the children they have waited for.
+// CPU is the CPU time of processes and of the children they have waited for.
 func CPU(entries []Entry) time.Duration {
 	var ticks int64
 	for _, entry := range entries {

@@ -14,7 +14,7 @@ import (
 )
 
 // atOnce is the number of peers that start at the same time. Each needs a
-// quarter of a second of processor time and 65 MB.
+// quarter of a second of CPU time and 65 MB.
 const atOnce = 4
 
 // Peer is a group of argocd-cmp-server processes that share a socket directory.

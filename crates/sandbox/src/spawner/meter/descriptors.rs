@@ -45,7 +45,7 @@ const PIECE: usize = 64 << 10;
 /// The beginning of each of their lines. Locks have lines, too.
 const WATCHED: &[u8] = b"tfd:";
 
-/// Processor time for watches, in microseconds; there may be millions. All instances of a
+/// CPU time for watches, in microseconds; there may be millions. All instances of a
 /// node share one list of locks, which the kernel walks for each of them.
 const MAX_WATCH_TIME: i64 = 500_000;
 
@@ -282,7 +282,7 @@ impl From<Excess> for ScanError {
     }
 }
 
-/// Processor time of this thread, the meter's only one, in microseconds.
+/// CPU time of this thread, the meter's only one, in microseconds.
 fn processor_time() -> i64 {
     let used = getrusage(UsageWho::RUSAGE_THREAD);
     used.map_or(0, |used| (used.user_time() + used.system_time()).num_microseconds())

@@ -156,7 +156,7 @@ impl Notes {
         }
     }
 
-    /// A process has used up its processor time.
+    /// A process has used up its CPU time.
     pub(super) fn timed_out(&mut self, tracee: Tracee, job: &mut Job<'_>) {
         self.add(tracee, (Attempt::Limit(KernelLimit::Cpu), Errno::ETIME), job);
     }
