@@ -70,3 +70,4 @@ mod traces;
 mod unwatched;
 pub mod validate;
 mod volume;
+mod yaml;

@@ -6,7 +6,6 @@ mod compare;
 mod copies;
 mod difference;
 mod doctor;
-mod document;
 mod environment;
 mod error;
 mod fields;

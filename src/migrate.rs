@@ -43,7 +43,6 @@ mod tools;
 mod variable;
 mod volume;
 mod work;
-mod yaml;
 
 use serde_json::Value;
 
@@ -98,7 +97,7 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     let documents = document::read(&options.paths)?;
     let host = Host::find(&documents)?;
     let old = host.lists();
-    let config_maps = ConfigMaps::new(&documents, &host)?;
+    let config_maps = ConfigMaps::new(&documents, &host);
     refuse_taken_names(options, &host, &old, &config_maps)?;
 
     let mut report = Report::default();
@@ -156,7 +155,7 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     let written = app_armor::without_profiles(&host, &old.sidecars(), &mut report);
 
     let parts = Parts { lists: new, extra_objects, config_map: &options.config_map };
-    let manifests = output::write(&written, &definitions, parts)?;
+    let manifests = output::write(&written, &definitions, parts);
     let plugins = moved(&blueprint.variables.env, definitions);
     Ok(Migrated { manifests, report: report.to_string(), plugins })
 }

@@ -11,7 +11,6 @@ use serde_json::{Map, Value, json};
 
 use super::{
     LocalError,
-    document::document,
     findings::{RunEnd, Seen},
     show,
 };
@@ -20,6 +19,7 @@ use crate::{
     event::{Refused, Used},
     request::Opening,
     settings::{Limit, MEMORY, OUTPUT, PROCESSES, Setting},
+    yaml,
 };
 
 /// A limit is this many times the measured usage: other applications may be larger.
@@ -125,11 +125,11 @@ impl Proposal {
         if spec.is_empty() {
             text.push_str("# No key of spec.sandbox is missing.\n");
         } else {
-            text.push_str(&document(&json!({"spec": spec})));
+            text.push_str(&yaml::write(&json!({"spec": spec})));
         }
         if let Some(sandbox) = self.sandbox(&self.tried) {
             text.push_str("# Refused too, but no process failed for it:\n");
-            let optional = document(&json!({"spec": {"sandbox": sandbox}}));
+            let optional = yaml::write(&json!({"spec": {"sandbox": sandbox}}));
             text.extend(optional.lines().flat_map(|line| ["# ", line, "\n"]));
         }
         text.push_str(&self.caches());

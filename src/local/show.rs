@@ -6,12 +6,13 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{LocalError, document::document, target::Claim};
+use super::{LocalError, target::Claim};
 use crate::{
     config::OutputFormat,
     grpc::ClientError,
     plugin::Announcement,
     terminal::{self, printable, printable_json},
+    yaml,
 };
 
 /// The number, from 1, of the first manifest that is no Kubernetes object.
@@ -98,7 +99,7 @@ fn is_default(value: &Value) -> bool {
 
 pub(super) fn text(value: &impl Serialize, format: OutputFormat) -> Result<String, LocalError> {
     match format {
-        OutputFormat::Yaml => serde_json::to_value(value).map(|value| document(&value)),
+        OutputFormat::Yaml => serde_json::to_value(value).map(|value| yaml::write(&value)),
         OutputFormat::Json => serde_json::to_string_pretty(value).map(|text| printable_json(&text)),
     }
     .map_err(|error| LocalError::Show(error.to_string()))

@@ -6,11 +6,10 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
 use super::{
-    error::MigrateError,
     field::{list, text},
     host::Host,
-    yaml,
 };
+use crate::yaml;
 
 /// The ConfigMap that the chart makes of `configs.cmp.plugins`.
 const OF_CHART: &str = "argocd-cmp-cm";
@@ -50,17 +49,17 @@ pub(super) struct ConfigMaps(Vec<ConfigMap>);
 
 impl ConfigMaps {
     /// Reads them. `ConfigMap`s of the release's namespace come first.
-    pub(super) fn new(documents: &[Value], host: &Host) -> Result<Self, MigrateError> {
+    pub(super) fn new(documents: &[Value], host: &Host) -> Self {
         let manifests = documents.iter().filter_map(|document| read(document, MapSource::Manifest));
         let mut maps: Vec<_> = manifests.collect();
         let release = host.namespace_of_release();
         if let Some(values) = host.values() {
             let source = if host.is_set() { MapSource::PluginsOfSet } else { MapSource::Plugins };
-            maps.extend(of_plugins(values, release)?.map(|map| ConfigMap { source, ..map }));
+            maps.extend(of_plugins(values, release).map(|map| ConfigMap { source, ..map }));
             maps.extend(list(values, "extraObjects").iter().filter_map(|o| extra(o, release)));
         }
         maps.sort_by_key(|map| map.namespace != release);
-        Ok(Self(maps))
+        Self(maps)
     }
 
     /// True if a manifest of the input defines the ConfigMap, and not the chart.
@@ -129,8 +128,8 @@ pub(super) fn name_in_release(object: &Value, all: &[Value], release: &str) -> O
 }
 
 /// The definitions that the chart makes of `configs.cmp.plugins`.
-fn of_plugins(values: &Value, namespace: &str) -> Result<Option<ConfigMap>, MigrateError> {
-    let Some(plugins) = plugins(values) else { return Ok(None) };
+fn of_plugins(values: &Value, namespace: &str) -> Option<ConfigMap> {
+    let plugins = plugins(values)?;
     let mut data = BTreeMap::new();
     for (name, spec) in plugins {
         let definition = json!({
@@ -139,10 +138,10 @@ fn of_plugins(values: &Value, namespace: &str) -> Result<Option<ConfigMap>, Migr
             "metadata": {"name": name},
             "spec": spec,
         });
-        data.insert(format!("{name}.yaml"), yaml::write(&definition)?);
+        data.insert(format!("{name}.yaml"), yaml::write(&definition));
     }
     let (name, namespace) = (OF_CHART.to_owned(), namespace.to_owned());
-    Ok(Some(ConfigMap { name, namespace, data, source: MapSource::Plugins }))
+    Some(ConfigMap { name, namespace, data, source: MapSource::Plugins })
 }
 
 /// The plugins in `configs.cmp`.

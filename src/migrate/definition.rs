@@ -15,7 +15,7 @@ impl<'p> Definition<'p> {
     pub(super) fn all(plugins: &'p [Plugin]) -> Result<Vec<Self>, MigrateError> {
         let (mut definitions, mut faults) = (Vec::new(), Vec::new());
         for plugin in plugins {
-            let text = plugin.edit.apply(&plugin.text)?;
+            let text = plugin.edit.apply(&plugin.text);
             let reading = read_first(text.as_bytes());
             let is_same = |name: &str| name == plugin.name;
             if reading.definition.is_some_and(|definition| is_same(definition.name.as_str())) {

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::{error::MigrateError, field::list, json_patch, yaml};
-use crate::{plugin::documents, validate};
+use super::{error::MigrateError, field::list, json_patch};
+use crate::{plugin::documents, validate, yaml};
 
 /// Reads every document. The items of lists count as documents, but a JSON patch is
 /// one document.

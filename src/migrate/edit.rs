@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    error::MigrateError,
-    field::{replace_path, set, text, words},
+use super::field::{replace_path, set, text, words};
+use crate::{
+    plugin::{VariablePattern, folds_to},
     yaml,
 };
-use crate::plugin::{VariablePattern, folds_to};
 
 /// Places of commands in a definition.
 const COMMANDS: [&[&str]; 4] = [
@@ -78,8 +77,8 @@ impl Edit {
     }
 
     /// The changed definition. Comments stay if only keys are added.
-    pub(super) fn apply(&self, definition: &str) -> Result<String, MigrateError> {
-        let Ok(old) = yaml::read(definition.as_bytes()) else { return Ok(definition.to_owned()) };
+    pub(super) fn apply(&self, definition: &str) -> String {
+        let Ok(old) = yaml::read(definition.as_bytes()) else { return definition.to_owned() };
         let mut new = old.clone();
         for path in COMMANDS {
             self.command(&mut new, path);
@@ -89,10 +88,10 @@ impl Edit {
             set(&mut new, &["spec", key], value.clone());
         }
         if new == old {
-            return Ok(definition.to_owned());
+            return definition.to_owned();
         }
         match inserted(definition, &own) {
-            Some(text) if yaml::read(text.as_bytes()).is_ok_and(|found| found == new) => Ok(text),
+            Some(text) if yaml::read(text.as_bytes()).is_ok_and(|found| found == new) => text,
             Some(_) | None => yaml::write(&new),
         }
     }
@@ -196,7 +195,7 @@ fn inserted(definition: &str, keys: &Map<String, Value>) -> Option<String> {
     })?;
     let next = lines.find(|line| !is_blank(line))?;
     let indent = next.len() - next.trim_start_matches(' ').len();
-    let block = yaml::write(&json!(keys)).ok()?;
+    let block = yaml::write(&json!(keys));
     let margin = " ".repeat(indent);
     let lines = block.split_inclusive('\n').flat_map(|line| [margin.as_str(), line]);
     let block: String = lines.collect();
@@ -249,17 +248,17 @@ mod tests {
     #[test]
     fn added_keys_leave_comments_in_place() {
         let edit = Edit { read: ["/keys".to_owned()].into(), ..Edit::default() };
-        let text = edit.apply(DEFINITION).unwrap();
+        let text = edit.apply(DEFINITION);
         assert!(text.contains("spec:\n    sandbox:\n      read:\n"), "{text}");
         assert!(text.contains("# Prints manifests.") && text.starts_with("# Renders"), "{text}");
-        assert_eq!(Edit::default().apply(DEFINITION).unwrap(), DEFINITION);
+        assert_eq!(Edit::default().apply(DEFINITION), DEFINITION);
     }
 
     #[test]
     fn a_definition_in_one_line_is_written_anew() {
         let edit = Edit { read: ["/keys".to_owned()].into(), ..Edit::default() };
         let text = "kind: ConfigManagementPlugin\nmetadata: {name: a}\nspec: {generate: {command: [yes]}}\n";
-        let value = yaml::read(edit.apply(text).unwrap().as_bytes()).unwrap();
+        let value = yaml::read(edit.apply(text).as_bytes()).unwrap();
         assert_eq!(value["spec"]["sandbox"]["read"], json!(["/keys"]));
     }
 
@@ -270,7 +269,7 @@ mod tests {
             moved: [("/old".to_owned(), "/new".to_owned())].into(),
             ..Edit::default()
         };
-        let value = yaml::read(edit.apply(DEFINITION).unwrap().as_bytes()).unwrap();
+        let value = yaml::read(edit.apply(DEFINITION).as_bytes()).unwrap();
         let generate = &value["spec"]["generate"];
         assert_eq!(
             generate["command"],

@@ -107,7 +107,4 @@ pub enum MigrateError {
     /// Definitions are missing or not valid, or two have the same name.
     #[error("{}", .0.join("\nerror: "))]
     Definitions(Vec<String>),
-    /// The result could not be written as YAML.
-    #[error("cannot write the result as YAML: {0}")]
-    Write(serde_yaml::Error),
 }

@@ -5,14 +5,12 @@ use serde_json::{Value, json};
 use super::{
     config_map,
     definition::Definition,
-    error::MigrateError,
     extra_objects::ExtraObjects,
     field::{set, unused},
     host::Host,
     lists::Lists,
-    yaml,
 };
-use crate::plugin::folds_to;
+use crate::{plugin::folds_to, yaml};
 
 /// Parts of the result.
 #[derive(Debug)]
@@ -24,11 +22,7 @@ pub(super) struct Parts<'i> {
 }
 
 /// The ConfigMap and the document, or the values with both.
-pub(super) fn write(
-    host: &Host,
-    definitions: &[Definition<'_>],
-    parts: Parts<'_>,
-) -> Result<String, MigrateError> {
+pub(super) fn write(host: &Host, definitions: &[Definition<'_>], parts: Parts<'_>) -> String {
     let Parts { lists, extra_objects, config_map } = parts;
     let mut object = json!({
         "apiVersion": "v1",
@@ -49,7 +43,7 @@ pub(super) fn write(
     }
     let Some(values) = host.values() else {
         let document = host.with(lists, Vec::new());
-        return Ok(format!("{}---\n{}", yaml::write(&object)?, yaml::write(&document)?));
+        return format!("{}---\n{}", yaml::write(&object), yaml::write(&document));
     };
     let objects: Vec<_> = extra_objects.kept.into_iter().cloned().chain([object]).collect();
     let mut changes = vec![(vec!["extraObjects"], Value::Array(objects))];

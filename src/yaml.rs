@@ -1,4 +1,4 @@
-//! Writes a manifest as YAML that means the same in YAML 1.1 and 1.2.
+//! Reads YAML as Argo CD does, and writes YAML that means the same in YAML 1.1 and 1.2.
 //!
 //! `serde_yaml` writes YAML 1.2, in which `on` is a string and needs no quotes.
 //! Many tools read YAML 1.1, in which it is a boolean.
@@ -7,8 +7,19 @@ use std::iter::repeat_n;
 
 use serde_json::Value;
 
+/// Most bytes of JSON that one document can become: more than kubectl prints of a namespace.
+const MAX_JSON_BYTES: usize = 256 << 20;
+
+/// The first document of a text.
+pub(crate) fn read(text: &[u8]) -> Result<Value, String> {
+    let mut json = Vec::new();
+    let converted = cmp_yaml::Converter::new(MAX_JSON_BYTES).convert(text, &mut json);
+    converted.map_err(|error| error.to_string())?;
+    serde_json::from_slice(&json).map_err(|error| error.to_string())
+}
+
 /// The value as one YAML document, without `---` and with a final line feed.
-pub(super) fn document(value: &Value) -> String {
+pub(crate) fn write(value: &Value) -> String {
     let mut text = String::new();
     if is_leaf(value) {
         leaf(value, 0, &mut text);
@@ -108,21 +119,25 @@ fn portable(quoted: &str) -> String {
 
 /// True if a string can be written as a literal block.
 fn is_literal(string: &str) -> bool {
-    let is_shown = |c: char| matches!(c, '\n' | '\t' | ' '..='~' | '\u{a0}'..='\u{d7ff}');
-    let is_break = |c: char| matches!(c, '\u{2028}' | '\u{2029}');
-    let body = string.trim_end_matches('\n');
-    body.contains('\n')
-        && !body.starts_with([' ', '\n', '\t'])
-        && !body.ends_with([' ', '\t'])
+    let is_shown =
+        |c: char| matches!(c, '\n' | '\t' | ' '..='~' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..);
+    // Line breaks of YAML 1.1, and the byte order mark.
+    let is_break = |c: char| matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}');
+    string.trim_end_matches('\n').contains('\n')
         && string.chars().all(|c| is_shown(c) && !is_break(c))
 }
 
 fn literal(string: &str, indent: usize, text: &mut String) {
     let body = string.trim_end_matches('\n');
+    text.push_str(" |");
+    if body.starts_with([' ', '\n', '\t']) {
+        // The indentation cannot be seen from the first line.
+        text.push('2');
+    }
     text.push_str(match string.len() - body.len() {
-        0 => " |-",
-        1 => " |",
-        _ => " |+",
+        0 => "-",
+        1 => "",
+        _ => "+",
     });
     let lines = string.strip_suffix('\n').unwrap_or(string);
     for line in lines.split('\n') {
@@ -159,7 +174,7 @@ octal: "0644"
 plain: "text: no"
 time: 12:30:45
 "#;
-        assert_eq!(document(&value), expected);
+        assert_eq!(write(&value), expected);
     }
 
     #[test]
@@ -168,8 +183,50 @@ time: 12:30:45
             json!({"a": [{"b": 1, "c": ["x", ["z"]]}], "script": "one\n  two\n", "cut": "a\n\nb"});
         let expected =
             "a:\n- b: 1\n  c:\n  - x\n  - - z\ncut: |-\n  a\n\n  b\nscript: |\n  one\n    two\n";
-        assert_eq!(document(&value), expected);
-        assert_eq!(document(&json!([])), "[]\n");
+        assert_eq!(write(&value), expected);
+        assert_eq!(write(&json!([])), "[]\n");
+    }
+
+    #[test]
+    fn words_that_look_like_other_types_stay_strings() {
+        for word in ["yes", "on", "n", "1e3", "0o7", "012", "1_000", "0x1f", "~", "=", "<<", "1:30"]
+        {
+            let value = json!({ "command": [word] });
+            assert_eq!(read(write(&value).as_bytes()).unwrap(), value, "{word}");
+        }
+    }
+
+    #[test]
+    fn scripts_keep_their_lines() {
+        for script in [
+            "set -e\nhelm template .\n",
+            "a \nb  \n \nc ",
+            "if a; then\n\tb\t\nfi \n",
+            "echo 🚀\ncat \u{e000} \n",
+            "  a \nb\n\n",
+            "\ta\nb",
+            "\n \na",
+        ] {
+            let value = json!({ "args": [script, "\u{e000} \t", script] });
+            let text = write(&value);
+            assert_eq!(text.matches("- |").count(), 2, "{text}");
+            assert_eq!(read(text.as_bytes()).unwrap(), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_no_block_can_have_is_quoted() {
+        for text in ["a \r\nb", "a\u{2028}\nb", "\u{7}\t\n\n"] {
+            let value = json!({ "args": text, "b": "c" });
+            let written = write(&value);
+            assert!(written.starts_with("args: \""), "{written}");
+            assert_eq!(read(written.as_bytes()).unwrap(), value, "{written}");
+        }
+    }
+
+    /// Numbers with a fraction; of others, Go reads `1.0` as `1`.
+    fn floats() -> impl Strategy<Value = f64> {
+        any::<f64>().prop_filter("a fraction", |float| float.fract() != 0.0 || float.abs() > 1e21)
     }
 
     fn values() -> impl Strategy<Value = Value> {
@@ -182,6 +239,7 @@ time: 12:30:45
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),
             any::<i32>().prop_map(Value::from),
+            floats().prop_map(Value::from),
             texts.clone().prop_map(Value::from),
         ];
         leaves.prop_recursive(4, 24, 4, move |inner| {
@@ -195,7 +253,7 @@ time: 12:30:45
     proptest! {
         #[test]
         fn both_versions_read_the_same_value(value in values()) {
-            let text = document(&value);
+            let text = write(&value);
             let in_1_1: Value = serde_json::from_slice(&cmp_yaml::to_json(text.as_bytes()).unwrap()).unwrap();
             prop_assert_eq!(&in_1_1, &value, "{}", text);
             let in_1_2: Value = serde_yaml::from_str(&text).unwrap();
