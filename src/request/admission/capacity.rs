@@ -92,16 +92,17 @@ impl Capacity {
         }
     }
 
-    /// The obstacle if all places of a class are taken, or promised to others.
-    pub(super) fn no_place(&self, class: Class) -> Obstacle {
+    /// The obstacle if all places of a class are taken, or the last `reserved` of them are
+    /// promised to others.
+    pub(super) fn no_place(&self, class: Class, reserved: usize) -> Obstacle {
         let places = |Places { number, from }: &Places| {
             let Share { amount: limit, origin } = number.clone();
-            Obstacle::Places { limit, origin, from: *from }
+            Obstacle::Places { limit, reserved, origin, from: *from }
         };
         match class {
             Class::Generate => places(&self.generate),
             Class::Discover => places(&self.discover),
-            Class::Names => Obstacle::Names { limit: MAX_NAME_REQUESTS },
+            Class::Names => Obstacle::Names { limit: MAX_NAME_REQUESTS, reserved },
         }
     }
 

@@ -17,19 +17,23 @@ use crate::{
 /// The limit that a request waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// All places are taken.
+    /// All places are taken, or reserved.
     Places {
         /// Places of all plugins.
         limit: usize,
+        /// Those for plugins that have none.
+        reserved: usize,
         /// The setting or limit that it comes from, for people.
         origin: Cow<'static, str>,
         /// The same, for the remedy.
         from: PlacesFrom,
     },
-    /// All places of discovery by names and of static parameters are taken.
+    /// All places of discovery by names and of static parameters are taken, or reserved.
     Names {
         /// Places of all plugins.
         limit: usize,
+        /// Those for plugins that have none.
+        reserved: usize,
     },
     /// All places of the plugin are taken.
     Own {
@@ -37,13 +41,6 @@ pub enum Obstacle {
         limit: usize,
         /// The plugin.
         plugin: PluginName,
-    },
-    /// The remaining places are reserved for plugins that have none.
-    Reserved {
-        /// Places of all plugins.
-        limit: usize,
-        /// Places for other plugins.
-        reserved: usize,
     },
     /// The memory of all requests is used up.
     Memory {
@@ -129,7 +126,6 @@ impl Obstacle {
                     Shared::Requests
                 }
             }),
-            Self::Reserved { .. } => Some(Shared::Requests),
             Self::Memory { .. } => Some(Shared::Memory),
             Self::Processes { .. } => Some(Shared::Processes),
             Self::Names { .. } | Self::Own { .. } => None,
@@ -140,7 +136,6 @@ impl Obstacle {
     fn remedy(&self) -> String {
         match self {
             Self::Places { origin, from, .. } => places_remedy(origin, *from),
-            Self::Reserved { .. } => MAX_REQUESTS.raise(true),
             Self::Names { .. } => "use fewer plugins, or add replicas".to_owned(),
             Self::Own { .. } => REQUESTS.raise(true),
             Self::Memory { origin, .. } => derived(origin, MORE_MEMORY),
@@ -152,23 +147,19 @@ impl Obstacle {
 impl fmt::Display for Obstacle {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Places { limit, .. } => {
-                write!(formatter, "the limit is {} at a time", plural(*limit, "request"))
-            }
-            Self::Names { limit } => {
+            Self::Places { limit, reserved, .. } => {
                 let limit = plural(*limit, "request");
-                write!(formatter, "the limit is {limit} that run no command at a time")
+                write!(formatter, "the limit is {limit} at a time{}", promised(*reserved))
+            }
+            Self::Names { limit, reserved } => {
+                let limit = plural(*limit, "request");
+                let promised = promised(*reserved);
+                write!(formatter, "the limit is {limit} that run no command at a time{promised}")
             }
             Self::Own { limit, plugin } => {
                 let limit = plural(*limit, "request");
                 write!(formatter, "the limit is {limit} of plugin {plugin} at a time")
             }
-            Self::Reserved { limit, reserved } => write!(
-                formatter,
-                "the limit is {} at a time, and {reserved} of them are reserved for plugins that \
-                 run none",
-                plural(*limit, "request"),
-            ),
             Self::Memory { running, charged, kept, budget, .. } => write!(
                 formatter,
                 "the limit is {} of memory for all requests, and {} for {}{}",
@@ -204,6 +195,14 @@ fn places_remedy(origin: &str, from: PlacesFrom) -> String {
         PlacesFrom::Processes => derived(origin, MORE_PROCESSES),
         PlacesFrom::Descriptors => derived(origin, MORE_DESCRIPTORS),
     }
+}
+
+/// The places that are left to other plugins, if there are any.
+fn promised(places: usize) -> String {
+    if places == 0 {
+        return String::new();
+    }
+    format!(", and {places} of them are reserved for plugins that run none")
 }
 
 /// The part that is left to other plugins, if there is one.
@@ -248,7 +247,7 @@ mod tests {
             (PlacesFrom::Processes, Shared::Processes, "x: raise the container's PID limit"),
             (PlacesFrom::Descriptors, Shared::Requests, "x: raise RLIMIT_NOFILE of the container"),
         ] {
-            let places = Obstacle::Places { limit: 1, origin: "x".into(), from };
+            let places = Obstacle::Places { limit: 1, reserved: 0, origin: "x".into(), from };
             let (told, is_uids) = (places.remedy(), from == PlacesFrom::Leases);
             assert!(told.contains(remedy) && told.contains("UIDs") == is_uids, "{from:?}: {told}");
             assert_eq!(places.resource(), Some(resource));

@@ -212,7 +212,7 @@ impl<W> Schedule<W> {
         let queue = self.queue(class);
         let (running, limit) = (queue.running, self.capacity.places(class));
         if running >= limit {
-            return Some(self.capacity.no_place(class));
+            return Some(self.capacity.no_place(class, 0));
         }
         if running == 0 {
             return None;
@@ -220,7 +220,7 @@ impl<W> Schedule<W> {
         let own = queue.plugins.get(plugin).map_or(0, |own| own.running);
         let reserved = if own == 0 { 0 } else { self.reserved(class, plugin) };
         if running + reserved >= limit {
-            return Some(Obstacle::Reserved { limit, reserved });
+            return Some(self.capacity.no_place(class, reserved));
         }
         if own == 0 && self.fits_now(class, plugin) {
             return None;
@@ -232,7 +232,7 @@ impl<W> Schedule<W> {
     /// turn it is.
     pub(super) fn reason(&self, class: Class, plugin: &PluginName) -> Obstacle {
         let obstacle = self.obstacle(class, plugin).or_else(|| self.obstacle_of_next(class));
-        obstacle.unwrap_or_else(|| self.capacity.no_place(class))
+        obstacle.unwrap_or_else(|| self.capacity.no_place(class, 0))
     }
 
     /// The reason why the plugin whose turn it is waits, and with it all others of the class.
