@@ -75,14 +75,16 @@ impl Struct {
     }
 
     /// True if an unknown key is an error here: a key in a section of cmp-supervisor, or the
-    /// misspelt name of one, because somebody asked for a limit or for isolation.
+    /// misspelt name of one, because somebody asked for a limit or for isolation. Keys that begin
+    /// with `x-` are made for YAML's anchors.
     pub(super) fn refuses(&self, key: &str) -> bool {
         let is_ours = |field: &&Field| {
             field.inside().is_some_and(|inside| inside.unknown == Unknown::Refused)
         };
         let ours = || self.fields.iter().filter(is_ours).map(|field| field.name);
         let meant = || nearest(key, self.fields.iter().map(|field| field.name));
-        self.unknown == Unknown::Refused || ours().any(|name| meant() == Some(name))
+        let is_meant = || !key.starts_with("x-") && ours().any(|name| meant() == Some(name));
+        self.unknown == Unknown::Refused || is_meant()
     }
 }
 

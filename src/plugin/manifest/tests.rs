@@ -338,7 +338,7 @@ fn a_misspelt_section_of_ours_is_an_error() {
 
 #[test]
 fn an_unknown_key_unlike_our_sections_is_only_a_warning() {
-    for key in ["parameter", "generat", "network", "env", "lockRepo", "delimiter"] {
+    for key in ["parameter", "generat", "network", "env", "lockRepo", "delimiter", "x-limits"] {
         let text = format!(
             "kind: ConfigManagementPlugin\nmetadata: {{name: p}}\nspec: {{generate: {{command: [a]}}, {key}: {{}}}}"
         );
