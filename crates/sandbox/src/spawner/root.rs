@@ -123,23 +123,30 @@ impl WorkspaceRoot {
         Ok(Self { path, directory, is_shared, _lock: lock })
     }
 
-    /// Creates the directory again if it was removed, and opens it if a tenant
-    /// with the same UID has closed it. A directory that was moved is not
-    /// replaced, because it may hold files of a tenant.
+    /// Opens the directory if a tenant with the same UID has closed it. Returns false if it was
+    /// removed.
+    pub(super) fn reopen(&self) -> io::Result<bool> {
+        let about = fstat(&self.directory)?;
+        if about.st_nlink == 0 {
+            return Ok(false);
+        }
+        if about.st_mode & 0o7777 != MODE && about.st_uid == geteuid().as_raw() {
+            fchmod(&self.directory, Mode::from_bits_truncate(MODE))?;
+        }
+        if self.is_shared {
+            open_ways(&self.path);
+        }
+        Ok(true)
+    }
+
+    /// Opens the directory, or creates it again if it was removed. A directory that was moved
+    /// is not replaced, because it may hold files of a tenant.
     pub(super) fn renew(&mut self) -> Result<(), NoWorkspaceRoot> {
         let failed = |error: io::Error| {
             NoWorkspaceRoot::obstructed(&self.path, &error)
                 .unwrap_or_else(|| NoWorkspaceRoot::Lost { path: self.path.clone(), error })
         };
-        let about = fstat(&self.directory).map_err(|error| failed(error.into()))?;
-        if about.st_nlink > 0 {
-            if about.st_mode & 0o7777 != MODE && about.st_uid == geteuid().as_raw() {
-                let mode = Mode::from_bits_truncate(MODE);
-                fchmod(&self.directory, mode).map_err(|error| failed(error.into()))?;
-            }
-            if self.is_shared {
-                open_ways(&self.path);
-            }
+        if self.reopen().map_err(failed)? {
             return Ok(());
         }
         create(&self.path, MODE).map_err(failed)?;
@@ -294,6 +301,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut root = WorkspaceRoot::make(directory.path(), None).unwrap();
         fs::remove_dir(&root.path).unwrap();
+        // Whoever removed it waits for nothing: the end of a request must not bring it back.
+        assert!(!root.reopen().unwrap() && !root.path.exists());
         root.renew().unwrap();
         let mode = fs::metadata(&root.path).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, MODE);

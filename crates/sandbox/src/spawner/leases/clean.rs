@@ -34,7 +34,7 @@ impl Leases {
         }
         // The directory may have been closed by a tenant with the same UID. The
         // cleaner tells what remains.
-        let _ = self.prepared.root.renew();
+        let _ = self.prepared.root.reopen();
         let owner = self.user(slot);
         let Some(lease) = self.slots.any_lease_mut(slot) else { return false };
         let root = self.prepared.root.directory.as_fd();

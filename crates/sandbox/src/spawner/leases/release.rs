@@ -148,7 +148,7 @@ impl Leases {
     fn order_end(&mut self, index: usize) -> std::io::Result<Ordered> {
         // The directory may have been closed by a tenant with the same UID. The
         // process reports what remains.
-        let _ = self.prepared.root.renew();
+        let _ = self.prepared.root.reopen();
         let uids = self.slots.uids(index);
         let Some(lease) = self.slots.any_lease_mut(index) else {
             return Err(std::io::ErrorKind::NotFound.into());
