@@ -208,7 +208,7 @@ impl Call {
         let from_outside = from_outside.filter(|_| progress.runs_command());
         end.account.kill = end.account.kill.or(from_outside.map(|(_, kill)| kill));
         let last = progress.phase();
-        progress.finish();
+        progress.finish(end.account.outcome);
         if let Some(id) = progress.trace.as_ref().and_then(Trace::sampled_id) {
             self.metrics.exemplar(self.method, self.context.deadline.elapsed(), id);
         }

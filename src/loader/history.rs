@@ -58,14 +58,12 @@ pub(super) fn settle(
 }
 
 /// Digest of the texts of all definitions that should be served. It is equal on all
-/// machines that serve the same ones.
+/// machines that serve the same ones, whatever their files are called.
 fn digest(origins: &BTreeMap<PluginName, Origin>) -> Digest {
     let mut hash = Sha256::new();
-    for (name, Origin { file, digest, .. }) in origins {
-        for text in [name.as_str(), file] {
-            hash.update((text.len() as u64).to_le_bytes());
-            hash.update(text);
-        }
+    for (name, Origin { digest, .. }) in origins {
+        hash.update((name.as_str().len() as u64).to_le_bytes());
+        hash.update(name.as_str());
         hash.update(digest.0);
     }
     Digest(hash.finalize().into())
@@ -89,11 +87,16 @@ mod tests {
 
     /// The digest of all definitions and that of the plugin `a` after each of these texts.
     fn after<const N: usize>(texts: [String; N]) -> [(Digest, Digest); N] {
+        after_files(texts.map(|text| ("x.yaml", text)))
+    }
+
+    /// The same with the names of their files.
+    fn after_files<const N: usize>(files: [(&str, String); N]) -> [(Digest, Digest); N] {
         let (mut ledger, mut state) = (Ledger::new(Tier::Uid), State::default());
-        texts.map(|text| {
+        files.map(|(name, text)| {
             let text = text.as_bytes();
             let source =
-                || Source { name: "x.yaml".into(), text: Ok(text.into()), extent: Extent::All };
+                || Source { name: name.into(), text: Ok(text.into()), extent: Extent::All };
             let read = digests(&[source()]);
             let (desired, _) = ledger.update(vec![source()]);
             settle(&mut state, desired, &ledger, |file, _| read[file]);
@@ -114,5 +117,12 @@ mod tests {
     fn a_definition_that_breaks_keeps_its_digest() {
         let [good, broken] = after([plugin("a", "one"), plugin("a", "[")]);
         assert_eq!(good, broken);
+    }
+
+    #[test]
+    fn a_file_with_another_name_changes_no_digest() {
+        let [before, after] =
+            after_files(["x.yaml", "y.yaml"].map(|file| (file, plugin("a", "one"))));
+        assert_eq!(before, after);
     }
 }

@@ -20,7 +20,7 @@ pub(super) static WAITING: Family = family(
 pub(super) static WAITED: Family = family(
     ("argocd_cmp_request_queue_duration_seconds", SECONDS),
     &[Dimension::Plugin, Dimension::Method],
-    "Time for which requests waited; its sum and count rise when a wait ends.",
+    "Time for which requests waited, unless they were rejected; sum and count rise when a wait ends.",
 );
 
 /// Requests that wait now, by plugin: the number of each and its arrival. Cheap to
@@ -49,7 +49,8 @@ pub struct Waiting {
     metrics: PluginMetrics,
     method: Method,
     number: u64,
-    since: Instant,
+    /// Its begin; `None` if it was refused.
+    since: Option<Instant>,
 }
 
 impl Queues {
@@ -111,11 +112,19 @@ impl PluginMetrics {
         let (metrics, since) = (self.clone(), Instant::now());
         let number = metrics.metrics.queues.enter(&metrics.plugin, since);
         metrics.waiting().increment(1.0);
-        Waiting { metrics, method, number, since }
+        Waiting { metrics, method, number, since: Some(since) }
     }
 
     fn waiting(&self) -> Gauge {
         self.metrics.gauge(&WAITING, &[self.label()])
+    }
+}
+
+impl Waiting {
+    /// Ends a wait for which there was no room, and which is none. Counted, such waits of no
+    /// time would hide those of all others.
+    pub(crate) fn refuse(mut self) {
+        self.since = None;
     }
 }
 
@@ -124,7 +133,9 @@ impl Drop for Waiting {
         let PluginMetrics { metrics, plugin } = &self.metrics;
         metrics.queues.leave(plugin, self.number);
         self.metrics.waiting().decrement(1.0);
-        metrics.histogram(&WAITED, &self.metrics.of(self.method)).record(self.since.elapsed());
+        if let Some(since) = self.since {
+            metrics.histogram(&WAITED, &self.metrics.of(self.method)).record(since.elapsed());
+        }
     }
 }
 
@@ -142,13 +153,14 @@ mod tests {
         let _third = other.waits(Method::Generate);
         assert!(has(r#"argocd_cmp_requests_waiting{plugin="one"} 2"#));
         assert_eq!(metrics.queue("one").map(|queue| queue.waiting), Some(2));
-        let first_since = first.since;
+        let first_since = first.since.unwrap();
         let soon = first_since + Duration::from_mins(1);
         let longest = |queues: &Queues| queues.of("one", soon).map(|queue| queue.longest);
         assert_eq!(longest(&metrics.queues), Some(Duration::from_mins(1)));
         drop(first);
         assert!(longest(&metrics.queues) <= Some(Duration::from_mins(1)));
         drop(second);
+        one.waits(Method::Match).refuse();
         assert_eq!(metrics.queue("one"), None);
         assert!(has(r#"argocd_cmp_requests_waiting{plugin="one"} 0"#));
         assert!(has(r#"argocd_cmp_requests_waiting{plugin="other"} 1"#));

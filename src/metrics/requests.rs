@@ -31,7 +31,7 @@ pub(super) static PHASE_DURATION: Family = family(
 pub(super) static DEADLINE_USED: Family = family(
     ("argocd_cmp_request_deadline_used_ratio", RATIOS),
     &[Dimension::Plugin, Dimension::Method],
-    "Fraction of its deadline that a request used.",
+    "Fraction of its deadline that a request used, unless it was rejected.",
 );
 pub(super) static LIMIT_USED: Family = family(
     ("argocd_cmp_request_limit_used_ratio", RATIOS),
@@ -156,7 +156,8 @@ impl PluginMetrics {
         if not_started {
             self.metrics.counter(&NOT_STARTED, &[self.label()]).increment(1);
         }
-        if let Some(ratio) = deadline_used {
+        // One that was rejected at once says nothing about the time that requests take.
+        if let Some(ratio) = deadline_used.filter(|_| outcome != Outcome::Rejected) {
             self.metrics.histogram(&DEADLINE_USED, &self.of(method)).record(ratio);
         }
     }

@@ -252,15 +252,20 @@ fn is_split(path: &[Step], locator: &Locator<'_>) -> bool {
 
 /// A command line as a YAML list: its words, or a call of the shell if it has
 /// quotes, other special characters, or a variable before the program.
+///
+/// Logs and `/plugins` show it to everybody, so flags and URLs, which may hold
+/// credentials, are left out with all that follows.
 pub(super) fn as_list(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || " -_./=:@%+".contains(c);
-    let words: Vec<_> = text.split_whitespace().collect();
-    let is_set = words.first().is_some_and(|first| first.contains('='));
-    if text.chars().all(is_plain) && !is_set {
-        shown(&format!("[{}]", words.join(", ")))
-    } else {
-        "[sh, -c, \"…\"]".into()
+    let is_open = |word: &&str| !word.starts_with('-') && !word.contains(['=', ':', '@']);
+    let mut words: Vec<_> = text.split_whitespace().take_while(is_open).collect();
+    if !text.chars().all(is_plain) || words.is_empty() {
+        return "[sh, -c, \"…\"]".into();
     }
+    if words.len() < text.split_whitespace().count() {
+        words.push("\"…\"");
+    }
+    shown(&format!("[{}]", words.join(", ")))
 }
 
 fn required(fault: &InvalidManifest, locator: &Locator<'_>) -> Diagnostic {

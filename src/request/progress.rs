@@ -15,7 +15,7 @@ use super::{
 pub use crate::metrics::Phase;
 use crate::{
     evidence::Evidence,
-    metrics::{Method, PluginMetrics, RequestLimit, Waiting},
+    metrics::{Method, Outcome, PluginMetrics, RequestLimit, Waiting},
     plugin::{CommandLine, PluginDefinition},
     traces::Trace,
 };
@@ -133,8 +133,11 @@ impl Progress {
         }
     }
 
-    /// Ends the last phase: its time, and its place among those that wait.
-    pub fn finish(&mut self) {
+    /// Ends the last phase: its time, and its place among those that wait, unless there was none.
+    pub fn finish(&mut self, outcome: Outcome) {
+        if outcome == Outcome::Rejected {
+            self.waiting.take().into_iter().for_each(Waiting::refuse);
+        }
         self.close(Instant::now());
     }
 
@@ -226,7 +229,7 @@ mod tests {
         assert!(!progress.runs_command());
         progress.enter(Phase::Generate);
         assert!(progress.runs_command());
-        progress.finish();
+        progress.finish(Outcome::Ok);
         assert_eq!((progress.phase(), progress.runs_command()), (Some(Phase::Generate), false));
     }
 }

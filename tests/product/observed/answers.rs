@@ -73,6 +73,32 @@ fn the_processor_time_of_a_command_that_is_stopped_is_counted_with_its_children(
     eventually("the time of its child", || observed.value(series).unwrap() > 0.1);
 }
 
+/// The kernel tells it at the end of the process, after the supervisor has measured it.
+#[test]
+fn the_processor_time_of_a_command_that_is_stopped_is_counted_once() {
+    let script = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; times >&2; exec sleep 60";
+    let observed = Observed::new(&[("stopped", script)], &["--exec-timeout", "6s"]);
+    let rendered = observed.render("stopped");
+    let stderr = String::from_utf8_lossy(&rendered.stderr);
+    let told = stderr.split_whitespace().filter_map(|word| {
+        let (minutes, seconds) = word.trim_end_matches(']').strip_suffix('s')?.split_once('m')?;
+        Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)
+    });
+    let told: f64 = told.take(2).sum();
+    assert!(told > 0.1, "{stderr}");
+    let counted = || {
+        let modes = ["user", "system"].map(|mode| {
+            let series = "argocd_cmp_command_cpu_seconds_total{plugin=\"stopped\",mode=";
+            observed.value(&format!("{series}\"{mode}\"}}")).unwrap()
+        });
+        modes.iter().sum::<f64>()
+    };
+    let ended = "argocd_cmp_request_peak_memory_bytes_count{plugin=\"stopped\"}";
+    eventually("the end of its last process", || observed.value(ended) == Some(1.0));
+    let counted = counted();
+    assert!(counted > 0.9 * told && counted < 1.5 * told, "{counted} of {told}");
+}
+
 #[test]
 fn causes_of_failures_have_metrics() {
     let plugins = [("missing", ""), ("long", "yes 'kind: A'"), ("slow", "sleep 60")];

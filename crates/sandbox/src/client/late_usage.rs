@@ -12,10 +12,18 @@ use crate::wire::plan::RawUsage;
 #[derive(Debug, Default)]
 pub(super) struct LateUsage {
     listener: Option<oneshot::Sender<Usage>>,
-    /// The end of the command's worker, and the usage of its process before the command.
-    command: Option<(End, RawUsage)>,
-    /// CPU time of earlier commands of the request.
+    left: Option<Left>,
+    /// CPU time of which the request has heard.
     recorded: Duration,
+}
+
+/// What a request has left to itself.
+#[derive(Debug)]
+pub(super) enum Left {
+    /// A command: the end of its worker, and the usage of its process before the command.
+    Command(End, RawUsage),
+    /// Children of a command whose own usage is recorded.
+    Children,
 }
 
 impl LateUsage {
@@ -31,19 +39,22 @@ impl LateUsage {
         self.recorded += usage.cpu();
     }
 
-    /// The request does not wait for the end of a command.
-    pub(super) fn abandon(&mut self, end: End, before: RawUsage) {
-        self.command = Some((end, before));
+    /// The request does not wait for an end.
+    pub(super) fn leave(&mut self, left: Left) {
+        self.left = Some(left);
     }
 
     /// Reports the usage. A shell that is killed has not waited for its children, so their
     /// time is only in what was measured; in which mode they spent it is not known.
     pub(super) fn report(self, measured: RequestUsage) {
-        let (Some(listener), Some((mut end, before))) = (self.listener, self.command) else {
-            return;
+        let (Some(listener), Some(left)) = (self.listener, self.left) else { return };
+        let mut usage = match left {
+            Left::Command(mut end, before) => {
+                let ended = end.try_recv().ok().and_then(Result::ok);
+                Usage::since(before, ended.map_or(before, |ended| ended.used))
+            }
+            Left::Children => Usage::default(),
         };
-        let ended = end.try_recv().ok().and_then(Result::ok);
-        let mut usage = Usage::since(before, ended.map_or(before, |ended| ended.used));
         let known = self.recorded + usage.cpu();
         usage.user += measured.cpu.saturating_sub(known);
         usage.max_rss = usage.max_rss.max(measured.peak_memory);
@@ -63,16 +74,12 @@ mod tests {
         RawUsage { user_us: seconds * 1_000_000, system_us: 0, max_rss_kib: seconds }
     }
 
-    /// The usage of a command that a request has left after one of a second.
-    fn told(end: Option<RawUsage>, measured: RequestUsage) -> Usage {
-        let (ended, end_of_worker) = oneshot::channel();
+    /// The usage of what a request has left after a command of a second.
+    fn told(left: Left, measured: RequestUsage) -> Usage {
         let mut late = LateUsage::default();
         let mut told = late.receiver();
         late.record(Usage { user: SECOND, system: Duration::ZERO, max_rss: 0 });
-        late.abandon(end_of_worker, used(1));
-        if let Some(used) = end {
-            ended.send(Ok(Exited { status: 9, used })).unwrap();
-        }
+        late.leave(left);
         late.report(measured);
         told.try_recv().unwrap()
     }
@@ -80,13 +87,26 @@ mod tests {
     #[test]
     fn the_kernels_usage_counts_unless_more_was_measured() {
         let (user, system) = (3 * SECOND, Duration::ZERO);
-        let usage = told(Some(used(4)), RequestUsage::default());
+        let command = |end: Option<RawUsage>| {
+            let (ended, end_of_worker) = oneshot::channel();
+            if let Some(used) = end {
+                ended.send(Ok(Exited { status: 9, used })).unwrap();
+            }
+            Left::Command(end_of_worker, used(1))
+        };
+        let usage = told(command(Some(used(4))), RequestUsage::default());
         assert_eq!(usage, Usage { user, system, max_rss: 4096 });
         let measured =
             RequestUsage { cpu: 9 * SECOND, peak_memory: 7 << 20, ..RequestUsage::default() };
-        let usage = told(Some(used(4)), measured);
+        let usage = told(command(Some(used(4))), measured);
         assert_eq!(usage, Usage { user: 8 * SECOND, system, max_rss: 7 << 20 });
-        assert_eq!(told(None, measured).user, 8 * SECOND, "its worker was never waited for");
+        assert_eq!(
+            told(command(None), measured).user,
+            8 * SECOND,
+            "its worker was never waited for"
+        );
+        assert_eq!(told(Left::Children, measured).user, 8 * SECOND);
+        assert_eq!(told(Left::Children, RequestUsage::default()), Usage::default());
     }
 
     #[test]

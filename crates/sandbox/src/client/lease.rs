@@ -8,14 +8,13 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use super::{
     bounds::Bounds,
     consumption::RequestUsage,
-    handle::{End, Endpoints, SpawnerGone, Unconfined, WorkerHandle},
-    late_usage::LateUsage,
+    handle::{Endpoints, SpawnerGone, Unconfined, WorkerHandle},
+    late_usage::{LateUsage, Left},
     limit_watch::LimitWatch,
     output::Usage,
 };
 use crate::wire::{
     message::{Grants, JobKind, Leased, ReleaseOrder},
-    plan::RawUsage,
     usage::TotalLimits,
 };
 
@@ -209,16 +208,15 @@ impl Lease {
         self.limit_watch.usage(self.id).unwrap_or_default()
     }
 
-    /// The usage of the next command, told when the lease has been released; never if
-    /// [`Output::usage`](super::output::Output::usage) is known.
+    /// The usage of the next command beyond [`Output::usage`](super::output::Output::usage),
+    /// told when the lease has been released; never if the command ended by itself.
     pub fn late_usage(&mut self) -> oneshot::Receiver<Usage> {
         self.late_usage.receiver()
     }
 
-    /// Marks a command as one whose end nobody awaits. `before` is the usage of its process
-    /// before it.
-    pub(super) fn abandon_command(&mut self, end: End, before: RawUsage) {
-        self.late_usage.abandon(end, before);
+    /// Marks a command as one whose end nobody awaits, or as one with children.
+    pub(super) fn leave_command(&mut self, left: Left) {
+        self.late_usage.leave(left);
     }
 
     /// Keeps the usage of a command that has ended.

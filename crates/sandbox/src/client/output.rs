@@ -88,7 +88,7 @@ impl Termination {
 }
 
 /// CPU time and memory of a command and its children.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time in user mode.
     pub user: Duration,

@@ -18,6 +18,7 @@ use super::{
     ask_pass::{AskPass, AskPassPlace},
     capture::Capture,
     handle::{Unconfined, WorkerHandle, cannot},
+    late_usage::Left,
     lease::{Lease, Outgoing},
     output::{Output, Termination},
     output_pipe::OutputPipe,
@@ -59,8 +60,16 @@ type Begun = (RawUsage, [OutputPipe; OUTPUTS], Option<AskPass>);
 struct Followed<'l> {
     lease: &'l mut Lease,
     worker: WorkerHandle,
-    /// Usage of the command's process before it; `None` if all of the command's is known.
-    before: Option<RawUsage>,
+    unheard: Unheard,
+}
+
+/// The part of a command's usage of which its request has not heard.
+enum Unheard {
+    /// All of it. Its process had this usage before.
+    All(RawUsage),
+    /// Usage of children that may run on.
+    Children,
+    Nothing,
 }
 
 /// A command and its environment.
@@ -185,7 +194,7 @@ impl Lease {
             let _ = opened.try_send(ask_pass);
         }
         let mut capture = Capture::new(streams, (max_output, room), (redactor, used));
-        let mut followed = Followed { lease: self, worker, before: Some(used) };
+        let mut followed = Followed { lease: self, worker, unheard: Unheard::All(used) };
         let Followed { lease, worker, .. } = &mut followed;
         let stopped = lease.follow(&mut capture, worker, deadline).await?;
         match stopped {
@@ -268,17 +277,19 @@ impl Followed<'_> {
     fn heard(&mut self, output: &Output) {
         let Some(usage) = output.usage else { return };
         self.lease.record_usage(usage);
-        if output.termination.is_own() {
-            self.before = None;
-        }
+        let is_own = output.termination.is_own();
+        self.unheard = if is_own { Unheard::Nothing } else { Unheard::Children };
     }
 }
 
 impl Drop for Followed<'_> {
     fn drop(&mut self) {
-        if let Some(before) = self.before {
-            self.lease.abandon_command(self.worker.take_end(), before);
-        }
+        let left = match self.unheard {
+            Unheard::All(before) => Left::Command(self.worker.take_end(), before),
+            Unheard::Children => Left::Children,
+            Unheard::Nothing => return,
+        };
+        self.lease.leave_command(left);
     }
 }
 
