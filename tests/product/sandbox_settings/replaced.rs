@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::Write,
+    io::{Read, Write},
     os::unix::fs::PermissionsExt,
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
@@ -48,6 +48,9 @@ fn version(number: u32) -> Payload {
 /// Sends the archive of a request, and does something when half of it has arrived and a
 /// worker has access to its files.
 fn generate_while(bench: &Bench, halfway: impl FnOnce()) -> String {
+    let mut noise = vec![0; 512 << 10];
+    File::open("/dev/urandom").unwrap().read_exact(&mut noise).unwrap();
+    fs::write(bench.path("app/noise"), noise).unwrap();
     let parcel = bench.parcel();
     let bytes = fs::read(&parcel.archive).unwrap();
     let archive = bench.path("fifo");
@@ -67,7 +70,7 @@ fn generate_while(bench: &Bench, halfway: impl FnOnce()) -> String {
         let (first, rest) = bytes.split_at(bytes.len() / 2);
         pipe.write_all(first).unwrap();
         let workspaces = bench.path("work/_cmp_server");
-        eventually("a workspace", || has_repository(&workspaces));
+        eventually("a file", || has_file(&workspaces));
         halfway();
         pipe.write_all(rest).unwrap();
         drop(pipe);
@@ -76,9 +79,11 @@ fn generate_while(bench: &Bench, halfway: impl FnOnce()) -> String {
     })
 }
 
-fn has_repository(workspaces: &Path) -> bool {
-    let names = fs::read_dir(workspaces).into_iter().flatten().flatten();
-    names.map(|entry| entry.path().join("repo")).any(|path| path.symlink_metadata().is_ok())
+/// True if a request has unpacked a part of its archive.
+fn has_file(workspaces: &Path) -> bool {
+    let workspaces = fs::read_dir(workspaces).into_iter().flatten().flatten();
+    let mut repositories = workspaces.flat_map(|entry| fs::read_dir(entry.path().join("repo")));
+    repositories.any(|mut entries| entries.next().is_some())
 }
 
 #[test]
