@@ -1,7 +1,12 @@
 //! Messages of shells.
 
+use crate::plugin::shell_name;
+
 /// Ends of a shell's message about a program.
 const SHELL_ENDS: [&str; 3] = ["Permission denied", "not found", "command not found"];
+
+/// The command of shells that starts a program in their place.
+const EXEC: &str = "exec";
 
 /// Words of bash that other shells take for programs.
 const BASH: [&str; 11] = [
@@ -92,12 +97,14 @@ pub(super) fn absent(line: &str) -> Option<&str> {
     (end == "not found" && path.starts_with('/')).then_some(path)
 }
 
-/// The subject of a shell's message, and its last words.
+/// The subject of a shell's message, and its last words. Before them is the number of the line or,
+/// from bash and busybox, the shell alone; and `exec`, if the script starts the program by it.
 fn named(line: &str) -> Option<(&str, &str)> {
     let mut parts = line.trim_end().rsplit(": ");
     let (end, name) = (parts.next()?, parts.next()?);
-    let is_place = parts.next()?.trim_start_matches("line ").bytes().all(|b| b.is_ascii_digit());
-    is_place.then_some((name, end))
+    let place = parts.find(|part| *part != EXEC)?;
+    let is_line = place.trim_start_matches("line ").bytes().all(|byte| byte.is_ascii_digit());
+    (is_line || shell_name(place).is_some()).then_some((name, end))
 }
 
 #[cfg(test)]
@@ -146,6 +153,18 @@ mod tests {
             assert_eq!(program(line), Some("helm"), "{line}");
         }
         assert_eq!(program("./generate.sh: 12: helm: not found\n"), Some("helm"));
+        for line in [
+            "sh: 1: exec: helm: not found",
+            "sh: line 1: exec: helm: not found",
+            "bash: exec: helm: not found",
+            "bash: helm: command not found",
+            // busybox
+            "sh: exec: line 0: helm: not found",
+            "/bin/sh: helm: not found",
+        ] {
+            assert_eq!(program(line), Some("helm"), "{line}");
+        }
+        assert_eq!(absent("sh: 1: exec: /opt/a: not found"), Some("/opt/a"));
         assert_eq!(absent("sh: 1: /opt/a b: not found\n"), Some("/opt/a b"));
         assert_eq!(absent("./generate.sh: 12: helm: not found\n"), None);
         for other in [

@@ -363,6 +363,7 @@ fn a_missing_program_has_a_remedy_by_name_and_by_path() {
     let text = "cat: a: no such thing\nsh: 1: jb: not found\n";
     let remedy = " [put jb into the image, or mount it into a directory of PATH]";
     assert_eq!(in_shell(127, text), remedy);
+    assert_eq!(in_shell(127, "sh: 1: exec: jb: not found\n"), remedy);
     assert!(in_shell(1, text).contains("left out"), "another command has failed");
     assert_eq!(in_shell(127, "gone"), "");
 }
