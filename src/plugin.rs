@@ -22,6 +22,7 @@ mod problem;
 mod readings;
 mod suggestion;
 mod variable;
+mod wrapper;
 
 pub(crate) use address::{Address, addresses, open_ports};
 pub use announcement::Announcement;
@@ -43,3 +44,4 @@ pub use problem::Problem;
 pub use readings::{MAX_DEFINITIONS, Reading, read_all, read_first};
 pub(crate) use suggestion::nearest;
 pub use variable::VariablePattern;
+pub(crate) use wrapper::wrapper;

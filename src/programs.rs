@@ -53,14 +53,20 @@ pub(crate) fn missing(plugin: &PluginDefinition, search: &[u8]) -> Vec<MissingPr
     plugin.commands().filter_map(|(key, line)| of_command(key, line, search)).collect()
 }
 
-/// The program of a command, if it cannot run.
+/// The program of a command, if it cannot run, or the one that a shell of `migrate` becomes.
 pub(crate) fn of_command(
     key: &'static str,
     line: &CommandLine,
     search: &[u8],
 ) -> Option<MissingProgram> {
-    let cause = find(line.program(), search).err()?;
-    Some(MissingProgram { key, program: line.program().to_owned(), cause })
+    let missing = |program: &str, search: &[u8]| {
+        let cause = find(program, search).err()?;
+        Some(MissingProgram { key, program: program.to_owned(), cause })
+    };
+    missing(line.program(), search).or_else(|| {
+        let wrapped = line.wrapped()?;
+        missing(wrapped.program, &wrapped.search(search)?)
+    })
 }
 
 /// Checks that a program can run. One in the repository, or one that a command
@@ -259,6 +265,27 @@ mod tests {
         assert_eq!(problems(file.to_str().unwrap(), directory.path()), [absent]);
         write(&file, "#!/bin/sh\n", 0o755);
         assert!(problems(file.to_str().unwrap(), directory.path()).is_empty(), "it appeared");
+    }
+
+    #[test]
+    fn the_program_behind_a_shell_of_migrate_is_looked_for_where_that_looks() {
+        let directory = directory();
+        let path = directory.path().display();
+        let text = |tool: &str| {
+            let script = format!("export PATH=\"{path}:$PATH\"; exec \"$@\"");
+            format!(
+                "kind: ConfigManagementPlugin\nmetadata: {{name: x}}\nspec: {{generate: {{command: \
+                 [sh, -c, '{script}', sh, {tool}]}}}}"
+            )
+        };
+        let problems = |tool: &str| {
+            let plugin = plugin::read_first(text(tool).as_bytes()).definition.unwrap();
+            missing(&plugin, b"/bin").iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let absent = format!("spec.generate.command: `tool` is not in PATH ({path}:/bin)");
+        assert_eq!(problems("tool"), [absent]);
+        write(&directory.path().join("tool"), "#!/bin/sh\n", 0o755);
+        assert_eq!(problems("tool"), [""; 0]);
     }
 
     #[test]

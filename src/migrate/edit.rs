@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::field::{replace_path, set, text, words};
 use crate::{
-    plugin::{VariablePattern, folds_to},
+    plugin::{VariablePattern, folds_to, wrapper},
     yaml,
 };
 
@@ -172,10 +172,7 @@ impl Edit {
     /// Sets the variables before the command.
     fn wrap(&self, command: &mut Value) {
         let words = [strings(command, "command"), strings(command, "args")].concat();
-        let pairs: Vec<_> =
-            self.exports.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
-        let script = format!("export {}; exec \"$@\"", pairs.join(" "));
-        set(command, &["command"], json!(["sh", "-c", script, "sh"]));
+        set(command, &["command"], json!(wrapper(&self.exports)));
         set(command, &["args"], Value::Array(words));
     }
 }

@@ -1,6 +1,6 @@
 //! Checks the plugins that `serve` would load, and their programs.
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{fs, iter, path::PathBuf, sync::Arc};
 
 use cmp_sandbox::Tier;
 
@@ -130,7 +130,10 @@ fn tools(plugin: &PluginDefinition, search: &[u8]) -> Vec<Check> {
     if !failures.is_empty() {
         return failures;
     }
-    let mut found: Vec<_> = plugin.commands().map(|(_, command)| command.program()).collect();
+    let programs = plugin.commands().flat_map(|(_, command)| {
+        iter::once(command.program()).chain(command.wrapped().map(|wrapped| wrapped.program))
+    });
+    let mut found: Vec<_> = programs.collect();
     found.sort_unstable();
     found.dedup();
     vec![Check::fine(format!("{}: {}", plugin.name, found.join(", ")))]
