@@ -5,6 +5,7 @@
 mod advice;
 mod app_armor;
 mod assembly;
+mod base_programs;
 mod config_map;
 mod container;
 mod definition;
@@ -123,6 +124,7 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
     let variables = Variables::merge(&mut plugins, &config_maps, &mut report);
     identity::follow(&identities, &mut plugins, &mut report);
     tools.warn_of_shell(&plugins, &mut report);
+    base_programs::warn(&plugins, (&tools.image, options.tools), &sources, &mut report);
     reach::warn(&variables.env, &plugins, &mut report);
     expression::follow(&mut mounts, &variables, &plugins, &mut report);
     let resources = Resources::new(&mut plugins, &old, &mut report);

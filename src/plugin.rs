@@ -35,7 +35,7 @@ pub use confinement::{Limits, Sandbox, Workspace};
 pub use definition::{CommandLine, Discovery, PluginDefinition};
 pub use diagnostic::{Diagnostic, Region, Related};
 pub(crate) use document::split as documents;
-pub(crate) use lint::{fixed_path, paths, precedes_script, shell_name, without_shell};
+pub(crate) use lint::{file_names, fixed_path, paths, precedes_script, shell_name, without_shell};
 pub use manifest::{InvalidManifest, Step, read_announcements, schema};
 pub(crate) use manifest::{folds_to, may_name_cache};
 pub use name::{DEFAULT_SOCKET_DIR, InvalidName, MAX_SOCKET_PATH, PluginName, SOCKET_SUFFIX};

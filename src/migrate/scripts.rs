@@ -81,6 +81,13 @@ pub(super) fn warn(
     }
 }
 
+/// The texts of a plugin's scripts that the input has.
+pub(super) fn texts<'s>(plugin: &Plugin, sources: &'s Sources<'_>) -> Vec<&'s str> {
+    let programs = programs(plugin);
+    let files = programs.iter().map(|program| file_of(plugin, program));
+    files.filter_map(|file| sources.file(&plugin.sidecar, file)).collect()
+}
+
 fn warn_of_path(plugin: &Plugin, (file, script): (&str, &str), report: &mut Report) {
     let Some((at, path)) = fixed_path(script) else { return };
     let line = script.get(..at).unwrap_or_default().matches('\n').count() + 1;

@@ -46,7 +46,7 @@ const KEYWORDS: [&str; 22] = [
     "export", "fi", "for", "if", "in", "nounset", "pipefail", "set", "then", "until", "while",
 ];
 
-/// Programs of every image. A copy from another image could lack its libraries.
+/// Programs of nearly every image. A copy from another image could lack its libraries.
 pub(super) const EVERYWHERE: [&str; 46] = [
     "[", "awk", "base64", "basename", "bash", "cat", "chmod", "chown", "cp", "cut", "date", "dd",
     "diff", "dirname", "echo", "env", "expr", "false", "find", "grep", "gzip", "head", "id", "ln",
@@ -290,7 +290,8 @@ fn images(plugins: &[Plugin]) -> Vec<String> {
     images
 }
 
-fn shown(image: &str) -> &str {
+/// The image for people.
+pub(super) fn shown(image: &str) -> &str {
     if image.is_empty() { "the repo-server's" } else { image }
 }
 

@@ -116,3 +116,35 @@ fn a_shell_that_an_image_may_lack_is_reported() {
     assert!(!migrated(&[], &text).report.contains("`sh` sets variables"), "{text}");
     assert!(!migrated(&[], TWO).report.contains("`sh`"));
 }
+
+#[test]
+fn base_programs_that_a_new_image_may_lack_are_reported() {
+    let report = |command: &str, first: &str, arguments: &[&str]| {
+        let text = with(&[]).replacen("[cat, b.yaml]", command, 1);
+        let text = text.replacen("[cat, a.yaml]", first, 1);
+        let own = "- name: b\n          image: ";
+        migrated(arguments, &text.replacen(&format!("{own}tools"), &format!("{own}other"), 1))
+            .report
+    };
+    let checks = |report: String| report.split_once("To check:").unwrap().1.to_owned();
+    let command = "[bash, -c, 'helm template . | sed -z s/x/y/; echo x | base64 -d']";
+    let copied = checks(report(command, "[cat, a.yaml]", &[]));
+    for expected in [
+        "plugin `b`: its commands use bash, which is not copied out of other, and tools can lack it: \
+         put it into that image",
+        "commands that had another image use these programs of tools now: base64, sed: those of \
+         Alpine (busybox) lack options",
+    ] {
+        assert!(copied.contains(expected), "no {expected} in {copied}");
+    }
+    let mounted = checks(report(command, "[cat, a.yaml]", &["--tools", "image-volume"]));
+    let expected = "plugin `b`: PATH has these programs of other before those of tools: base64, bash, \
+                    sed: they run only if tools has the libraries";
+    assert!(mounted.contains(expected) && !mounted.contains("busybox"), "{mounted}");
+    let known = report(command, "[/bin/bash, -c, x]", &[]);
+    assert!(!known.contains("use bash"), "{known}");
+    for arguments in [&[][..], &["--tools", "image-volume"]] {
+        let none = report("[helm, template]", command, arguments);
+        assert!(!none.contains("bash") && !none.contains("these programs of"), "{none}");
+    }
+}
