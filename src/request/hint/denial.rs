@@ -33,6 +33,8 @@ pub(super) enum Denial {
     Write(CleanPath),
     /// A path that was not there (ENOENT).
     Absent(CleanPath),
+    /// A path that could not be created, because the directory for it was not there (ENOENT).
+    Create(CleanPath),
     /// A program that a shell found in no open directory of `PATH`, or could not start.
     Program(String),
 }
@@ -44,13 +46,18 @@ const DENIED: [&str; 3] = ["permission denied", "eacces", "accessdeniedexception
 const CHANGING: [&str; 5] =
     ["cannot create", "cannot touch", "cannot remove", "cannot move", "permission denied, mkdir"];
 
+/// Words of a program that wanted to create what it names.
+const CREATING: [&str; 5] =
+    ["cannot create", "can't create", "failed to create", "cannot touch", "mkdir"];
+
 /// Words of a file system that is read-only.
 const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
 
 /// Words of a missing file.
-const ABSENT: [&str; 5] = [
+const ABSENT: [&str; 6] = [
     // dash leaves out "or directory".
     "no such file",
+    "directory nonexistent",
     "enoent",
     "nosuchfileexception",
     "filenotfoundexception",
@@ -174,7 +181,8 @@ fn denial(line: &str, lower: &str, traced: Traced) -> Option<Denial> {
         return path(line, at).map(Denial::Write);
     }
     if let Some(at) = find(&ABSENT) {
-        return path(line, at).map(Denial::Absent);
+        let denial = if says(&CREATING) { Denial::Create } else { Denial::Absent };
+        return path(line, at).map(denial);
     }
     let port = says(&NOT_CONNECTED).then(|| port(lower)).flatten();
     port.map(|port| Denial::Connect { port: Some(port), is_certain: false })

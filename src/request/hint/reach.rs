@@ -203,7 +203,9 @@ impl Reach {
     /// True for a path in a directory for temporary files that is the request's own. A look
     /// at the container's would tell the command if the path exists there.
     fn is_private(&self, bounds: &Bounds, denial: &Denial) -> bool {
-        let (Denial::Path(path) | Denial::Write(path)) = denial else { return false };
+        let (Denial::Path(path) | Denial::Write(path) | Denial::Create(path)) = denial else {
+            return false;
+        };
         let is_named = bounds.readable().any(|named| path.starts_with(named));
         self.hides_closed && is_temporary(path) && !is_named
     }
@@ -264,6 +266,7 @@ impl Reach {
             | Denial::Path(_)
             | Denial::Write(_)
             | Denial::Absent(_)
+            | Denial::Create(_)
             | Denial::Program(_) => None,
         }
     }
@@ -278,7 +281,11 @@ impl Reach {
             Denial::Socket(path) => (!readable.is_own(path)).then(|| {
                 Advice::only(format!("the sandbox closes the socket `{path}`, and no key opens it"))
             }),
-            Denial::Path(path) | Denial::Write(path) if readable.is_own(path) => None,
+            Denial::Path(path) | Denial::Write(path) | Denial::Create(path)
+                if readable.is_own(path) =>
+            {
+                None
+            }
             Denial::Path(path) if is_named(path) || readable.is_open(path) => {
                 Some(Advice::only(format!(
                     "the sandbox allows reading `{path}` as far as the file's mode does, and not \
@@ -289,6 +296,10 @@ impl Reach {
             Denial::Write(path) => {
                 let rest = self.instead(path);
                 Some(Advice::only(format!("the sandbox write-protects `{path}`: {rest}")))
+            }
+            Denial::Create(path) => {
+                let rest = self.instead(path);
+                Some(Advice::only(format!("no request can create `{path}`: {rest}")))
             }
             Denial::Absent(path) if !is_named(path) => self.advice_for_hidden(readable, path),
             Denial::Absent(_) | Denial::Connect { .. } | Denial::Listen | Denial::Program(_) => {

@@ -151,6 +151,16 @@ fn refused_paths_are_found() {
     ] {
         assert_eq!(denials(line), [Denial::Absent(clean("/srv/x"))], "{line}");
     }
+    for line in [
+        "gpg: Fatal: can't create directory '/srv/x': No such file or directory",
+        "mkdir: cannot create directory ‘/srv/x’: No such file or directory",
+        "mkdir /srv/x: no such file or directory",
+        "Error: ENOENT: no such file or directory, mkdir '/srv/x'",
+        "touch: cannot touch '/srv/x': No such file or directory",
+        "sh: 1: cannot create /srv/x: Directory nonexistent",
+    ] {
+        assert_eq!(denials(line), [Denial::Create(clean("/srv/x"))], "{line}");
+    }
 }
 
 #[test]

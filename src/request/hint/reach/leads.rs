@@ -22,7 +22,11 @@ impl Reach {
         let program = match denial {
             Denial::Path(path) | Denial::Absent(path) => Some(path.clone()),
             Denial::Program(name) => closed::named(name, &self.search, is_shown),
-            Denial::Connect { .. } | Denial::Listen | Denial::Socket(_) | Denial::Write(_) => None,
+            Denial::Connect { .. }
+            | Denial::Listen
+            | Denial::Socket(_)
+            | Denial::Write(_)
+            | Denial::Create(_) => None,
         };
         let program = program.filter(|path| is_shown(path))?;
         // The rule for a named path is for the one to which it leads.

@@ -105,6 +105,10 @@ fn a_closed_path_is_named_with_its_key() {
             "hides /home: if `/home/argocd/key` is in the image and it needs that, add \
              /home/argocd/key to spec.sandbox.read",
         ),
+        (
+            "gpg: Fatal: can't create directory '/home/argocd/.gnupg': No such file or directory",
+            "no request can create `/home/argocd/.gnupg`: it can write only",
+        ),
         ("tee: /usr/x: Permission denied", "changing it: it can write only"),
         (
             "touch: cannot touch '/usr/x': Permission denied",
