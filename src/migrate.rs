@@ -44,6 +44,7 @@ mod tools;
 mod variable;
 mod volume;
 mod work;
+mod written;
 
 use serde_json::Value;
 
@@ -133,6 +134,7 @@ pub fn migrate(options: &Migrate) -> Result<Migrated, MigrateError> {
         remark::remark(plugin, shape.profile, &mut report);
         logs::remark(plugin, &mut report);
         sockets::remark(plugin, &mut report);
+        written::remark(plugin, &mut report);
         port::remark(plugin, &config_maps, &mut report);
     }
     scripts::warn(&plugins, &sources, shape.profile, &mut report);

@@ -127,11 +127,7 @@ impl Edit {
             add("read", self.read.iter().map(|path| json!(path)).collect());
         }
         // A variable names one cache: that of the definition itself stays.
-        let had = |env: &str| {
-            let caches = given.and_then(|sandbox| sandbox.get("caches")?.as_array());
-            caches.into_iter().flatten().any(|cache| text(cache, "env") == env)
-        };
-        let caches = self.caches.iter().filter(|(_, env)| !had(env));
+        let caches = self.caches.iter().filter(|(_, env)| !names_cache(definition, env));
         let caches: Vec<_> = caches.map(|(name, env)| json!({"name": name, "env": env})).collect();
         if !caches.is_empty() {
             add("caches", caches);
@@ -226,6 +222,16 @@ pub(super) fn missed_key(definition: &str) -> Option<String> {
             map.keys().find(|found| found != key && folds_to(found, key)).cloned()
         })
     })
+}
+
+/// True if a definition has a cache in a variable.
+pub(super) fn has_cache(definition: &str, env: &str) -> bool {
+    names_cache(&yaml::read(definition.as_bytes()).unwrap_or_default(), env)
+}
+
+fn names_cache(definition: &Value, env: &str) -> bool {
+    let caches = definition.pointer("/spec/sandbox/caches").and_then(Value::as_array);
+    caches.into_iter().flatten().any(|cache| text(cache, "env") == env)
 }
 
 /// True if a definition asks for the repository's credentials.

@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use super::strange::told;
+use super::{
+    result::migrated,
+    strange::{told, with},
+};
 
 #[test]
 fn no_command_sets_a_home_that_nobody_can_write_to() {
@@ -71,4 +74,30 @@ fn mounts_in_a_home_that_no_longer_counts_are_reported() {
         assert!(!told_of(same).contains("do not find the volume"), "{same}");
     }
     assert!(!told_of("/home/a").contains("/opt/other in"));
+}
+
+#[test]
+fn a_directory_of_the_image_that_a_program_must_write_to_is_reported() {
+    let env = |path: &str| format!("env: [{{name: GNUPGHOME, value: {path}}}]");
+    let report = |path: &str, more: &[(&str, &str)]| {
+        let env = env(path);
+        told(&[&[("a", &*env)], more].concat(), &[]).report
+    };
+    let expected = "plugin `a`: GNUPGHOME is /home/argocd/.gnupg, where no volume is: gpg must write \
+                    there, and no request can: add spec.sandbox.caches: [{name: gnupghome, env: \
+                    GNUPGHOME}], and let `init` fill this directory";
+    let missing = report("/home/argocd/.gnupg", &[]);
+    assert!(missing.contains(expected), "{missing}");
+    let volume = [
+        ("a-mounts", "- {name: keys, mountPath: /home/argocd/.gnupg}"),
+        ("volumes", "- {name: keys, emptyDir: {}}"),
+    ];
+    for other in [report("/home/argocd/.gnupg", &volume), report("/tmp/gpg", &[])] {
+        assert!(!other.contains("where no volume is"), "{other}");
+    }
+    let cache =
+        "sandbox: {caches: [{name: gpg, env: GNUPGHOME}]}, generate: {command: [cat, a.yaml]}";
+    let own = with(&[("a", &env("/gpg"))]).replace("generate: {command: [cat, a.yaml]}", cache);
+    let own = migrated(&[], &own).report;
+    assert!(!own.contains("where no volume is"), "{own}");
 }
