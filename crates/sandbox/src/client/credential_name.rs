@@ -29,12 +29,24 @@ pub(super) const HEADER: &str = "AUTH_HEADER";
 const REFERENCES: [&str; 8] =
     ["_FILE", "_PATH", "_DIR", "_NAME", "_URL", "_ADDR", "_USERNAME", "_TYPE"];
 
+/// Variables that name a setting of git, with a number at the end: `credential.helper`.
+const GIT_SETTING: &str = "GIT_CONFIG_KEY_";
+
+/// Variables with the values of these settings, such as a header of HTTP.
+const GIT_VALUE: &str = "GIT_CONFIG_VALUE_";
+
 /// True if a variable's name suggests that its value is a credential.
 #[must_use]
 pub fn suggests_credential(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
+    let is_numbered = |start| upper.strip_prefix(start).is_some_and(is_number);
     let speaks = CREDENTIALS.iter().any(|word| upper.contains(word)) || ends_as_credential(name);
-    speaks && !REFERENCES.iter().any(|end| upper.ends_with(end))
+    let refers = is_numbered(GIT_SETTING) || REFERENCES.iter().any(|end| upper.ends_with(end));
+    (speaks || is_numbered(GIT_VALUE)) && !refers
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// True if the last word of a name alone suggests a credential: `DB_PASS`, or `db-pass`.
@@ -48,6 +60,16 @@ pub fn ends_as_credential(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_settings_of_git_have_names_that_are_shown_and_values_that_are_not() {
+        for name in ["GIT_CONFIG_VALUE_0", "GIT_CONFIG_VALUE_12", "GIT_CONFIG_KEY_", "MY_KEY_0"] {
+            assert!(suggests_credential(name), "{name}");
+        }
+        for name in ["GIT_CONFIG_KEY_0", "GIT_CONFIG_KEY_12", "GIT_CONFIG_COUNT"] {
+            assert!(!suggests_credential(name), "{name}");
+        }
+    }
 
     #[test]
     fn short_words_count_only_as_the_last_one() {
