@@ -3,7 +3,7 @@
 use clap::Args;
 use cmp_sandbox::Account;
 
-use super::{UidRange, argument::Described as _};
+use super::{argument::Described as _, value::NamedUids};
 use crate::settings;
 
 /// Print lines for /etc/passwd of an image, which name the UIDs of requests
@@ -18,7 +18,7 @@ With --isolation landlock or none, all requests have the UID of --run-as-uid:
 --uid-range 999-999 prints its line.")]
 pub struct Passwd {
     #[arg(described = &settings::UID_RANGE)]
-    uid_range: UidRange,
+    uid_range: NamedUids,
     /// Print lines for /etc/group instead
     #[arg(long)]
     group: bool,

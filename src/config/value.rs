@@ -68,6 +68,10 @@ pub struct Ports(pub Network);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UidRange(pub RangeInclusive<u32>);
 
+/// Users that get accounts, first and last included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NamedUids(pub(super) RangeInclusive<u32>);
+
 /// Format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TextFormat {
@@ -192,14 +196,33 @@ impl FromStr for UidRange {
     type Err = NoRange;
 
     fn from_str(text: &str) -> Result<Self, NoRange> {
-        let (first, last) = text.split_once('-').ok_or(NoRange)?;
-        let first = first.parse().map_err(|_invalid| NoRange)?;
-        let last = last.parse().map_err(|_invalid| NoRange)?;
-        // Two at least: one to lease, one to kill with. Root is never leased,
-        // nor is the user that stands for nobody.
-        let is_range = first > 0 && last > first && last - first < 65_534 && last < u32::MAX - 1;
-        if is_range { Ok(Self(first..=last)) } else { Err(NoRange) }
+        // Two at least: one to lease, one to kill with.
+        uids(text).filter(|uids| uids.start() < uids.end()).map(Self).ok_or(NoRange)
     }
+}
+
+/// The text is not one UID or several.
+#[derive(Debug, Error)]
+#[error(
+    "expected FIRST-LAST, for example 60706-61183, or 999-999 for one UID (FIRST above 0, LAST \
+     below 4294967294, at most 65534 UIDs)"
+)]
+pub(super) struct NoUids;
+
+impl FromStr for NamedUids {
+    type Err = NoUids;
+
+    fn from_str(text: &str) -> Result<Self, NoUids> {
+        uids(text).map(Self).ok_or(NoUids)
+    }
+}
+
+/// The UIDs of `FIRST-LAST`, without root and without the one that stands for nobody.
+fn uids(text: &str) -> Option<RangeInclusive<u32>> {
+    let (first, last) = text.split_once('-')?;
+    let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+    let count = last.checked_sub(first)?;
+    (first > 0 && count < 65_534 && last < u32::MAX - 1).then_some(first..=last)
 }
 
 impl fmt::Display for Ports {
@@ -231,6 +254,14 @@ mod tests {
         }
         for text in ["0-10", "5", "9-5", "7-7", "a-b", "1-65535", "4294967290-4294967294"] {
             assert!(text.parse::<UidRange>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_uid_can_have_an_account() {
+        assert_eq!("999-999".parse::<NamedUids>().unwrap().0, 999..=999);
+        for text in ["0-0", "999", "9-5", "1-65535", "4294967294-4294967294"] {
+            assert!(text.parse::<NamedUids>().is_err(), "{text}");
         }
     }
 

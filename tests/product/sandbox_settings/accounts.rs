@@ -68,6 +68,23 @@ fn lines_for_an_image_name_each_uid_of_the_range() {
     assert_eq!(groups.lines().last(), Some("cmp-70003:x:70003:"));
 }
 
+#[test]
+fn the_commands_that_doctor_prints_make_the_account_of_all_requests() {
+    let work = tempfile::tempdir().unwrap();
+    let mut doctor = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
+    doctor.args(["doctor", "--isolation", "landlock", "--run-as-uid", "70000", "--work-dir"]);
+    let report = doctor.arg(work.path()).output().unwrap().stdout;
+    let report = String::from_utf8(report).unwrap();
+    let printed = report.split('`').filter_map(|text| text.strip_prefix("cmp-supervisor passwd "));
+    let lines: Vec<_> =
+        printed.map(|words| passwd(&words.split(' ').collect::<Vec<_>>())).collect();
+    if !rustix::process::geteuid().is_root() || lines.is_empty() && !tiers().contains(&"landlock") {
+        return skip("needs root and Landlock version 6");
+    }
+    let account = "cmp-70000:x:70000:70000:request of cmp-supervisor:/nonexistent:/sbin/nologin\n";
+    assert_eq!(lines, [account, "cmp-70000:x:70000:\n"], "{report}");
+}
+
 /// Runs in a mount namespace with these accounts in `/etc/passwd`.
 fn serves_with(accounts: &str, verify: &str) -> Option<String> {
     if !rustix::process::geteuid().is_root() || !Path::new("/usr/bin/unshare").exists() {
