@@ -54,6 +54,7 @@ pub(super) fn remark(plugin: &Plugin, profile: Profile, report: &mut Report) {
     rights(plugin, report);
     resources(plugin, report);
     isolation(plugin, profile, report);
+    discovery(plugin, report);
     if edit::wants_credentials(&plugin.text) {
         report.check(format!(
             "plugin `{}`: provideGitCreds needs the repo-server's socket for passwords: mount \
@@ -73,6 +74,18 @@ fn isolation(plugin: &Plugin, profile: Profile, report: &mut Report) {
             "plugin `{name}` will not be served: its minimumIsolation is {least}, and the new \
              container has {tier}: migrate with --profile {least}, or lower minimumIsolation"
         ));
+    }
+}
+
+/// Applications that Argo CD renders itself while no plugin answers. Said once for all plugins.
+fn discovery(plugin: &Plugin, report: &mut Report) {
+    let definition = read_first(plugin.text.as_bytes()).definition;
+    if definition.is_some_and(|definition| definition.discovery.is_some()) {
+        report.check(
+            "Applications that a plugin only discovers: without spec.source.plugin, Argo CD renders \
+             them itself if no plugin answers, shows no error, and automated sync applies the result: \
+             name the plugin there, or switch automated sync off during the change",
+        );
     }
 }
 

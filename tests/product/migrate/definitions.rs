@@ -31,6 +31,18 @@ fn keys_in_another_case_are_refused() {
 }
 
 #[test]
+fn applications_that_are_only_discovered_are_reported_once() {
+    let told = |text: &str| {
+        let report = migrated(&[], text).report;
+        report.matches("Applications that a plugin only discovers").count()
+    };
+    assert_eq!(told(TWO), 0);
+    let text = TWO.replace("{generate:", "{discover: {fileName: x}, generate:");
+    assert_eq!(text.matches("discover").count(), 2);
+    assert_eq!(told(&text), 1);
+}
+
+#[test]
 fn a_comment_after_spec_stays() {
     let text = "kind: ConfigManagementPlugin\n    metadata: {name: a}\n    \
                 spec: # of team a\n      # Prints a file.\n      generate: {command: [cat, a.yaml]}\n";
