@@ -60,7 +60,10 @@ fn faults(value: &Value, schema: &Value, at: &str) -> Vec<String> {
                 let members = value.as_object().into_iter().flatten();
                 inside.extend(members.map(|(key, inner)| (inner, rule, format!("{at}.{key}"))));
             }
-            "pattern" => expect(value.is_string(), "is no text"),
+            "pattern" => {
+                expect(value.as_str().is_some_and(|text| fits(text, rule)), "does not fit");
+            }
+            "not" => expect(!faults(value, rule, at).is_empty(), "fits what it must not"),
             "additionalProperties"
             | "patternProperties"
             | "description"
@@ -72,6 +75,17 @@ fn faults(value: &Value, schema: &Value, at: &str) -> Vec<String> {
     }
     found.extend(inside.into_iter().flat_map(|(value, rule, at)| faults(value, rule, &at)));
     found
+}
+
+/// True if a text fits a pattern. Patterns of amounts are taken to fit everything.
+fn fits(text: &str, pattern: &Value) -> bool {
+    match pattern.as_str().unwrap() {
+        "^/" => text.starts_with('/'),
+        r"(^|/)\.\.(/|$)" => text.split('/').any(|part| part == ".."),
+        "^[0.hms]*$" => text.chars().all(|c| "0.hms".contains(c)),
+        amount if amount.starts_with("^(") && amount.ends_with(")$") => true,
+        other => panic!("the test does not understand {other}"),
+    }
 }
 
 fn has_type(value: &Value, names: &Value) -> bool {
@@ -120,7 +134,8 @@ fn our_own_plugins_satisfy_and_name_the_schema() {
 fn the_schema_rejects_everything_that_the_reader_reports() {
     let good = "x-common: {a: 1}\nkind: ConfigManagementPlugin\nmetadata: {name: a}\nspec:\n  version: v1\n  \
                 generate: {command: [x]}\n  limits: {memory: 1Gi, requests: 2, timeout: 90s}\n  \
-                sandbox: {network: [443], minimumIsolation: uid, caches: [{name: a, env: B}]}\n";
+                sandbox: {network: [443], minimumIsolation: uid, caches: [{name: a, env: B}], \
+                read: [/a..b]}\n  workspace: {include: [a/..b]}\n";
     assert_eq!(judged(good), Vec::<String>::new());
     for (from, to) in [
         ("x-common", "common"),
@@ -136,6 +151,16 @@ fn the_schema_rejects_everything_that_the_reader_reports() {
         ("[443]", "[99999]"),
         ("uid", "strong"),
         ("timeout: 90s", "timeout: 90"),
+        ("timeout: 90s", "timeout: 0s"),
+        ("timeout: 90s", "timeout: '0'"),
+        ("{name: a, env: B}", "{name: a}"),
+        ("{name: a, env: B}", "{env: B}"),
+        ("{name: a, env: B}", "{name: '', env: B}"),
+        ("{name: a, env: B}", "{name: a, env: ''}"),
+        ("/a..b", "a"),
+        ("/a..b", "/a/../b"),
+        ("a/..b", "../b"),
+        ("a/..b", "''"),
     ] {
         assert!(!judged(&good.replace(from, to)).is_empty(), "{to}");
     }

@@ -13,6 +13,15 @@ use crate::settings::{Amount, Unit};
 /// The draft that most editors support.
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
 
+/// Texts that are absolute paths.
+const ABSOLUTE: &str = "^/";
+
+/// Paths that lead to a parent directory.
+const TO_PARENT: &str = r"(^|/)\.\.(/|$)";
+
+/// Times that are zero.
+const NO_TIME: &str = "^[0.hms]*$";
+
 /// The schema's title.
 const TITLE: &str = "ConfigManagementPlugin of Argo CD, with the keys of cmp-supervisor";
 
@@ -35,7 +44,22 @@ pub fn schema() -> Value {
     let generate = "/properties/spec/properties/generate";
     require(&mut schema, generate, json!({"required": ["command"]}));
     require(&mut schema, &format!("{generate}/properties/command"), json!({"minItems": 1}));
+    require_of_ours(&mut schema);
     schema
+}
+
+/// Adds what the values of our keys must be, as far as a pattern can say it.
+fn require_of_ours(schema: &mut Value) {
+    let spec = "/properties/spec/properties";
+    let cache = format!("{spec}/sandbox/properties/caches/items");
+    require(schema, &cache, json!({"required": ["name", "env"]}));
+    for key in ["name", "env"] {
+        require(schema, &format!("{cache}/properties/{key}"), json!({"minLength": 1}));
+    }
+    let path = format!("{spec}/sandbox/properties/read/items");
+    require(schema, &path, json!({"pattern": ABSOLUTE, "not": {"pattern": TO_PARENT}}));
+    let include = format!("{spec}/workspace/properties/include/items");
+    require(schema, &include, json!({"minLength": 1, "not": {"pattern": TO_PARENT}}));
 }
 
 fn object(known: &Struct) -> Value {
@@ -93,7 +117,9 @@ fn amounts(amount: Amount) -> Value {
             json!({"type": "integer", "minimum": if may_be_unlimited { 0 } else { least }})
         }
         Unit::Time | Unit::ProcessorTime if may_be_unlimited || least == 0 => json!({"const": 0}),
-        Unit::Time | Unit::ProcessorTime => return merged(text, json!({"examples": examples})),
+        Unit::Time | Unit::ProcessorTime => {
+            return merged(text, json!({"examples": examples, "not": {"pattern": NO_TIME}}));
+        }
     };
     json!({"anyOf": [number, text], "examples": examples})
 }
