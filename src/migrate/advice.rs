@@ -62,9 +62,9 @@ pub(super) fn next_steps(host: &Host, blueprint: &Blueprint<'_>, report: &mut Re
                 .to_owned()
         }
         Form::Operator => "apply the result with kubectl apply".to_owned(),
-        Form::Patch => "apply the first document, the ConfigMap, with kubectl apply, and give the \
-                        second one to kubectl patch --type strategic --patch-file: it deletes the old \
-                        sidecars"
+        Form::Patch => "kustomize: put the ConfigMap and the patch in place of yours. kubectl: apply the \
+                        first document, the ConfigMap, with kubectl apply, and give the second one to \
+                        kubectl patch --type strategic --patch-file: it deletes the old sidecars"
             .to_owned(),
         Form::JsonPatch => "put the ConfigMap and the patch in place of yours".to_owned(),
         // `replace` creates nothing, and `apply` leaves containers that it does not know.

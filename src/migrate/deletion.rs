@@ -1,4 +1,5 @@
-//! Deletions in a patch for `kubectl patch`, which leaves alone what a patch does not name.
+//! Deletions in a patch: `kubectl patch` leaves alone what a patch does not name. In kustomize, they
+//! have no effect on what the base does not have.
 
 use serde_json::{Value, json};
 

@@ -26,6 +26,9 @@ const SERVER_FIELDS: [&[&str]; 8] = [
     &["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"],
 ];
 
+/// Workloads that the API server refuses without a selector.
+const SELECTING: [&str; 4] = ["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"];
+
 /// Path of an object's annotations.
 const ANNOTATIONS: [&str; 2] = ["metadata", "annotations"];
 
@@ -34,7 +37,7 @@ const ANNOTATIONS: [&str; 2] = ["metadata", "annotations"];
 pub(super) enum Form {
     /// A Deployment, another workload or a Pod.
     Workload,
-    /// A part of a workload without its kind, as `kubectl patch` takes it.
+    /// A part of a workload, as kustomize and `kubectl patch` take it.
     Patch,
     /// A JSON patch of a workload.
     JsonPatch,
@@ -115,7 +118,7 @@ impl Host {
             return Some(patch).filter(|patch| !patch.sidecars().is_empty());
         }
         let path = |keys: &[&str]| keys.iter().map(|&key| key.to_owned()).collect::<Vec<_>>();
-        let workload = if text(document, "kind").is_empty() { Form::Patch } else { Form::Workload };
+        let workload = if is_patch(document) { Form::Patch } else { Form::Workload };
         // Values in a list can only be laid over others with the whole object.
         let is_object = document.get("kind").is_some();
         let chart = chart(document, &mut Vec::new())
@@ -217,9 +220,9 @@ impl Host {
         let kind = text(&self.document, "kind");
         match self.form {
             Form::JsonPatch => "the JSON patch".to_owned(),
-            Form::Patch => "the patch".to_owned(),
+            Form::Patch if kind.is_empty() => "the patch".to_owned(),
             Form::Chart if kind.is_empty() => format!("values `{}`", self.base.join(".")),
-            Form::Workload | Form::Chart | Form::Operator => name(&self.document),
+            Form::Workload | Form::Patch | Form::Chart | Form::Operator => name(&self.document),
         }
     }
 
@@ -308,6 +311,12 @@ impl Host {
         }
         document
     }
+}
+
+/// True for a part of a workload: one without `kind`, or without what it needs to exist.
+fn is_patch(document: &Value) -> bool {
+    let kind = text(document, "kind");
+    kind.is_empty() || SELECTING.contains(&kind) && document.pointer("/spec/selector").is_none()
 }
 
 /// Kind and name of an object. A Kustomization needs no name.

@@ -183,7 +183,7 @@ fn operations_by_position_are_to_be_checked() {
 #[test]
 fn a_patch_stays_a_patch() {
     let result = of("patch.yaml", &[]);
-    assert!(result.list("containers").is_empty());
+    assert_eq!(result.list("containers"), [json!({"name": "tanka", "$patch": "delete"})]);
     let sandbox = json!({"read": ["/charts", "/home/argocd/.ssh"]});
     assert_eq!(result.definition("tanka.yaml")["spec"]["sandbox"], sandbox);
     let volumes = result.list("volumes");

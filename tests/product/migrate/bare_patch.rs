@@ -1,4 +1,4 @@
-//! A patch without `kind`, as `kubectl patch` takes it.
+//! A patch, as kustomize and `kubectl patch` take it.
 
 use serde_json::json;
 
@@ -36,6 +36,18 @@ fn old_sidecars_and_volumes_of_their_config_maps_are_deleted() {
     // A whole object has no need of that.
     let whole = migrated(&[], &with(&[]));
     assert_eq!(whole.list("containers"), [json!(null); 0]);
+}
+
+#[test]
+fn a_workload_without_a_selector_is_a_patch_too() {
+    let patch = with(&[]).replacen("  selector: {matchLabels: {app: repo}}\n", "", 1);
+    let result = migrated(&[], &patch);
+    let deleted = |name: &str| json!({"name": name, "$patch": "delete"});
+    assert_eq!(result.list("containers"), [deleted("a"), deleted("b")]);
+    assert_eq!(result.list("volumes")[0], deleted("definitions"));
+    for told in ["sidecars of StatefulSet repo.", "kustomize: put the ConfigMap and the patch"] {
+        assert!(result.report.contains(told), "{}", result.report);
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ apiVersion: apps/v1
 kind: StatefulSet
 metadata: {name: repo}
 spec:
+  selector: {matchLabels: {app: repo}}
   template:
     spec:
       #pod
