@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{
     field::text,
     host::{Form, Host},
+    json_patch,
     plugin::Plugin,
     report::Report,
 };
@@ -54,6 +55,10 @@ pub(super) fn find(host: &Host, documents: &[Value]) -> Vec<&'static Identity> {
     let mut asking = of_host(host);
     let accounts = documents.iter().filter(|object| is_account(object, host));
     asking.extend(accounts.filter_map(|account| account.pointer("/metadata/annotations")));
+    // A patch does not name its object, but only identities have these keys.
+    let patches = documents.iter().filter_map(Value::as_array);
+    let patched: Vec<_> = patches.flat_map(|patch| json_patch::metadata(patch)).collect();
+    asking.extend(&patched);
     let is_asked = |identity: &&Identity| {
         let has = |key: &&str| asking.iter().any(|all| all.get(*key).is_some_and(is_on));
         identity.keys.iter().any(has)
@@ -92,6 +97,7 @@ fn of_host(host: &Host) -> Vec<&Value> {
         ]
         .map(|path| part.pointer(path)),
         Form::Operator => &["/annotations", "/labels"].map(|path| part.pointer(path)),
+        // All patches of the input count.
         Form::JsonPatch => &[],
     };
     found.iter().copied().flatten().collect()

@@ -6,8 +6,12 @@ use serde_json::{Value, json};
 
 use super::{field::text, lists::Lists};
 
-/// Path of the Pod in a workload.
+/// Paths of the template in a workload, and of its Pod.
+const TEMPLATE: &str = "/spec/template";
 const POD: &str = "/spec/template/spec";
+
+/// Annotations and labels of an object.
+const METADATA: [&str; 2] = ["annotations", "labels"];
 
 /// The lists that a migration changes.
 const LISTS: [&str; 3] = ["containers", "initContainers", "volumes"];
@@ -78,6 +82,24 @@ pub(super) fn mounts(patch: &[Value]) -> Vec<Value> {
     let values = patch.iter().filter(is_mounts).map(|operation| &operation["value"]);
     let items = values.flat_map(|value| value.as_array().cloned().unwrap_or(vec![value.clone()]));
     items.collect()
+}
+
+/// Annotations and labels that a patch adds to an object, or to the template of a workload.
+pub(super) fn metadata(patch: &[Value]) -> Vec<Value> {
+    let adds = |operation: &&Value| ["add", "replace"].contains(&text(operation, "op"));
+    let added = patch.iter().filter(adds).flat_map(|operation| {
+        let (path, value) = (text(operation, "path"), &operation["value"]);
+        let rest = path.strip_prefix(TEMPLATE).unwrap_or(path).strip_prefix("/metadata");
+        let found = METADATA.map(|kind| match rest?.strip_prefix('/').unwrap_or_default() {
+            "" => value.get(kind).cloned(),
+            rest => match rest.strip_prefix(kind)?.strip_prefix('/') {
+                Some(key) => Some(json!({ key.replace("~1", "/").replace("~0", "~"): value })),
+                None => (rest == kind).then(|| value.clone()),
+            },
+        });
+        found.into_iter().flatten()
+    });
+    added.collect()
 }
 
 /// Paths of operations on items by their position. The first container is the

@@ -56,3 +56,28 @@ fn only_the_account_of_the_repo_server_counts() {
     assert!(report("hostUsers: true", "argocd-repo-server").contains(AWS));
     assert!(!report("hostUsers: true", "argocd-server").contains(AWS));
 }
+
+#[test]
+fn annotations_that_a_json_patch_adds_are_one() {
+    let patch = std::fs::read_to_string(fixture("json-patch.yaml")).unwrap();
+    let arn = "'arn:aws:iam::1:role/a'";
+    let key = "eks.amazonaws.com/role-arn";
+    let pod = "/spec/template/metadata";
+    let report = |path: &str, value: &str| {
+        let operation = format!("- {{op: add, path: {path}, value: {value}}}\n");
+        let account = format!("---\n- {{op: add, path: {path}, value: {value}}}\n");
+        [format!("{operation}{patch}"), format!("{patch}{account}")]
+            .map(|text| migrated(&[], &text).report)
+    };
+    for (path, value) in [
+        (format!("{pod}/annotations/eks.amazonaws.com~1role-arn"), arn.to_owned()),
+        (format!("{pod}/annotations"), format!("{{{key}: {arn}}}")),
+        ("/metadata".to_owned(), format!("{{annotations: {{{key}: {arn}}}}}")),
+    ] {
+        for report in report(&path, &value) {
+            assert!(report.contains(AWS), "{path}: {report}");
+        }
+    }
+    let other = format!("{pod}/annotations/other");
+    assert!(report(&other, arn).iter().all(|report| !report.contains(AWS)));
+}

@@ -57,8 +57,9 @@ fn applied(document: Value) -> Value {
     let mut lists = json!({"initContainers": [], "containers": [], "volumes": []});
     for operation in operations {
         let path = operation["path"].as_str().unwrap();
-        let path = path.strip_prefix("/spec/template/spec/").unwrap();
-        if let Some(list) = path.strip_suffix("/-").and_then(|list| lists[list].as_array_mut()) {
+        let list =
+            path.strip_prefix("/spec/template/spec/").and_then(|path| path.strip_suffix("/-"));
+        if let Some(list) = list.and_then(|list| lists[list].as_array_mut()) {
             list.push(operation["value"].clone());
         }
     }
