@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -101,12 +102,8 @@ impl<B: Bind> Supervisor<B> {
     /// Retires plugins whose socket clients no longer reach. The next pass serves
     /// them again.
     async fn retire_lost(&mut self) {
-        let mut lost = BTreeMap::new();
-        for (name, listener) in &self.listeners {
-            if let Err(loss) = self.binder.examine(name, listener.file()).await {
-                lost.insert(name.clone(), loss);
-            }
-        }
+        let own = self.listeners.iter().map(|(name, listener)| (name, listener.file()));
+        let lost = self.examine(own).await;
         if lost.is_empty() {
             return;
         }
@@ -125,12 +122,38 @@ impl<B: Bind> Supervisor<B> {
         });
     }
 
+    /// Examines sockets, each with the file that it should be. All at once: a socket without
+    /// a server takes a second, and another server may leave many.
+    async fn examine(
+        &self,
+        sockets: impl Iterator<Item = (&PluginName, Option<FileIdentity>)>,
+    ) -> BTreeMap<PluginName, LostSocket> {
+        let examine = async |(name, own): (&PluginName, _)| {
+            let loss = self.binder.examine(name, own).await.err()?;
+            Some((name.clone(), loss))
+        };
+        join_all(sockets.map(examine)).await.into_iter().flatten().collect()
+    }
+
+    /// Forgets the plugins whose sockets no other process serves any more. Returns the others
+    /// with reasons: such a socket is left to the process that serves it.
+    async fn examine_taken(&mut self) -> BTreeMap<PluginName, String> {
+        let mut found = self.examine(self.taken.iter().map(|name| (name, None))).await;
+        found.retain(|_, loss| matches!(loss, LostSocket::Taken(_)));
+        self.taken.retain(|name| found.contains_key(name));
+        let reasons: BTreeMap<_, _> =
+            found.into_iter().map(|(name, loss)| (name, loss.to_string())).collect();
+        reasons.iter().for_each(|(name, reason)| self.report(name, reason));
+        reasons
+    }
+
     /// Makes one pass. Returns the plugins that could not be served, with reasons.
     async fn converge(&mut self, desired: &Catalog) -> BTreeMap<PluginName, String> {
-        let mut failed = BTreeMap::new();
         self.taken.retain(|name| desired.get(name).is_some());
+        let mut failed = self.examine_taken().await;
         for action in plan(&self.serves(), desired) {
             match action {
+                Action::Start(definition) if self.taken.contains(&definition.name) => {}
                 Action::Start(definition) => {
                     let name = definition.name.clone();
                     if let Err(reason) = self.serve(definition).await {
@@ -153,16 +176,9 @@ impl<B: Bind> Supervisor<B> {
         failed
     }
 
-    /// Creates a plugin's socket. A socket that another process has taken is left
-    /// to it for as long as it serves it.
+    /// Creates a plugin's socket.
     async fn serve(&mut self, definition: Arc<PluginDefinition>) -> Result<(), String> {
         let name = definition.name.clone();
-        if self.taken.contains(&name)
-            && let Err(loss @ LostSocket::Taken(_)) = self.binder.examine(&name, None).await
-        {
-            return Err(loss.to_string());
-        }
-        self.taken.remove(&name);
         let listener = self.binder.bind(definition).await.map_err(|error| error.to_string())?;
         info!(plugin = %name, "serving; its name goes into spec.source.plugin.name");
         self.listeners.insert(name, listener);

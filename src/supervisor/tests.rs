@@ -17,6 +17,8 @@ struct Scripted {
     /// Creating a socket never ends.
     hangs: Mutex<bool>,
     bound: Mutex<Vec<String>>,
+    /// Time that each examination takes.
+    examination: Duration,
     /// The answer to each examination.
     lost: Mutex<Option<LostSocket>>,
 }
@@ -42,6 +44,7 @@ impl Bind for Arc<Scripted> {
     }
 
     async fn examine(&self, _: &PluginName, _: Option<FileIdentity>) -> Result<(), LostSocket> {
+        sleep(self.examination).await;
         // A socket that was removed is there again once it was bound.
         let mut answer = self.lost.lock().unwrap();
         let is_taken = matches!(*answer, Some(LostSocket::Taken(_)));
@@ -168,11 +171,15 @@ async fn a_socket_that_was_removed_is_created_again() {
     .await;
 }
 
+fn taken() -> LostSocket {
+    let program = Some("argocd-cmp-server".to_owned());
+    LostSocket::Taken(Peer { pid: Some(7), uid: 999, program })
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_socket_that_another_process_serves_is_left_to_it_while_it_lives() {
     with_a(async |binder, states| {
-        let other = Peer { pid: Some(7), uid: 999, program: Some("argocd-cmp-server".to_owned()) };
-        *binder.lost.lock().unwrap() = Some(LostSocket::Taken(other));
+        *binder.lost.lock().unwrap() = Some(taken());
         let lost = states.wait_for(|state| state.served.is_empty()).await.unwrap().clone();
         let reason = lost.failed.values().next().unwrap();
         assert!(reason.starts_with("`argocd-cmp-server` (PID 7, UID 999) serves"), "{reason}");
@@ -183,4 +190,28 @@ async fn a_socket_that_another_process_serves_is_left_to_it_while_it_lives() {
         assert_eq!(*binder.bound.lock().unwrap(), ["a", "a"]);
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_sockets_of_a_server_that_was_killed_are_back_after_one_examination() {
+    let names: Vec<_> = (0..24).map(|number| format!("p{number}")).collect();
+    let all = catalog(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let examination = Duration::from_secs(1);
+    let binder = Arc::new(Scripted { examination, ..Scripted::default() });
+    let (state, mut states) = watch::channel(State { desired: all.clone(), ..State::default() });
+    let supervisor = Supervisor::new(Arc::clone(&binder), state.clone());
+    let stop = CancellationToken::new();
+    let check = async {
+        serves(&mut states, &all).await;
+        *binder.lost.lock().unwrap() = Some(taken());
+        let since = Instant::now();
+        states.wait_for(|state| state.failed.len() == names.len()).await.unwrap();
+        assert!(since.elapsed() < EXAMINE + 2 * examination, "one after another");
+        *binder.lost.lock().unwrap() = Some(LostSocket::Dead);
+        let since = Instant::now();
+        serves(&mut states, &all).await;
+        assert!(since.elapsed() < EXAMINE + 3 * examination, "one after another");
+        stop.cancel();
+    };
+    tokio::join!(supervisor.run(stop.clone()), check);
 }
