@@ -67,7 +67,7 @@ pub mod supervisor;
 pub mod terminal;
 mod timestamp;
 mod traces;
-mod unwatched;
 pub mod validate;
 mod volume;
+mod watcher;
 mod yaml;

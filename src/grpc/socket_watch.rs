@@ -9,7 +9,10 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 use tracing::{info, warn};
 
-use crate::{plugin::SOCKET_SUFFIX, unwatched::Unwatched};
+use crate::{
+    plugin::SOCKET_SUFFIX,
+    watcher::{self, Unwatched},
+};
 
 /// Watches the directory. A notification is only a hint: sockets are also
 /// examined at regular intervals.
@@ -65,7 +68,7 @@ impl SocketWatch {
 
     fn start(&self) -> notify::Result<RecommendedWatcher> {
         let (hints, directory) = (Arc::clone(&self.hints), self.directory.clone());
-        notify::recommended_watcher(move |event: notify::Result<Event>| {
+        watcher::start(move |event: notify::Result<Event>| {
             let is_hint = match &event {
                 Err(_) => true,
                 Ok(event) => {

@@ -16,7 +16,7 @@ use tracing::{info, warn};
 use super::Places;
 use crate::{
     metrics::{Metrics, WatchError},
-    unwatched::Unwatched,
+    watcher::{self, Unwatched},
 };
 
 /// Watches the places of definitions. A notification is only a hint, because
@@ -91,7 +91,7 @@ impl Watch {
     fn start(&self) -> notify::Result<RecommendedWatcher> {
         let (hints, metrics) = (self.hints.clone(), self.metrics.clone());
         let directories = self.directories.clone();
-        notify::recommended_watcher(move |event: notify::Result<Event>| {
+        watcher::start(move |event: notify::Result<Event>| {
             let is_hint = match &event {
                 Err(error) => {
                     metrics.watch_error(reason(error));

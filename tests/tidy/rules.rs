@@ -56,7 +56,7 @@ const OWNED: [(&str, &[&str]); 6] = [
     ("opentelemetry_otlp", &["traces"]),
     ("opentelemetry_sdk", &["traces"]),
     // Definitions, sockets, and the errors of both.
-    ("notify", &["loader", "grpc", "unwatched"]),
+    ("notify", &["loader", "grpc", "watcher"]),
     ("metrics_exporter_prometheus", &["metrics"]),
 ];
 

@@ -13,7 +13,7 @@ use crate::{
     reload::{
         client::{Fate, connect},
         loaded::definition,
-        server::{Folders, write},
+        server::{Folders, Server, write},
     },
     skip::skip,
     waiting::eventually,
@@ -23,15 +23,26 @@ use crate::{
 const CONTAINER: [&str; 6] =
     ["--user", "--map-root-user", "--pid", "--mount-proc", "--kill-child", "--fork"];
 
-/// Takes all inotify instances in its own user namespace, starts the program,
-/// and releases the instances when it reads a line.
+/// Takes all inotify instances in its own user namespace and starts the program. When it
+/// reads a line, it lets the program start no further thread, and releases the instances.
+/// When it reads the next one, threads can start again.
 const SCRIPT: &str = "
 limit=/proc/sys/user/max_inotify_instances
 echo 0 > $limit
 \"$0\" \"$@\" &
 read -r line
+prlimit --pid $! --nproc=1:
 echo 128 > $limit
+read -r line
+prlimit --pid $! --nproc=4096:
 wait
+";
+
+/// Gives a directory to a user whose processes can be limited, unlike those of root, and
+/// continues as this user.
+const AS_USER: &str = "
+chown -R 62111 \"$0\"
+exec setpriv --reuid 62111 --regid 62111 --clear-groups \"$@\"
 ";
 
 fn has_namespaces() -> bool {
@@ -40,21 +51,34 @@ fn has_namespaces() -> bool {
 }
 
 #[test]
-fn without_inotify_changes_are_found_by_polling() {
+fn without_inotify_or_its_thread_changes_are_found_by_polling() {
     if !has_namespaces() {
         skip("needs user namespaces, to use up inotify for nobody else");
         return;
     }
     let folders = Folders::new();
     write(&folders.plugins(), "a.yaml", &definition("a", "x"));
-    let mut command = Command::new("unshare");
+    let mut command = Command::new(if geteuid().is_root() { "sh" } else { "unshare" });
+    if geteuid().is_root() {
+        command.args(["-c", AS_USER]).arg(folders.plugins().parent().unwrap()).arg("unshare");
+    }
     command.args(CONTAINER).args(["sh", "-c", SCRIPT, env!("CARGO_BIN_EXE_cmp-supervisor")]);
     let mut server = folders.start(&mut command);
-    let page = || server.ask("GET", "/metrics").1;
-    eventually("what is not watched", || page().contains("argocd_cmp_config_watching 0"));
-    assert!(page().contains(r#"watch_errors_total{reason="emfile"} 1"#), "{}", page());
+    let page = |server: &Server| server.ask("GET", "/metrics").1;
+    eventually("what is not watched", || page(&server).contains("argocd_cmp_config_watching 0"));
+    assert!(
+        page(&server).contains(r#"watch_errors_total{reason="emfile"} 1"#),
+        "{}",
+        page(&server)
+    );
     write(&folders.plugins(), "b.yaml", &definition("b", "x"));
     eventually("the added plugin", || connect(&folders.socket("b")) == Fate::Served);
+    server.tell("");
+    eventually("the missing thread", || {
+        page(&server).contains(r#"watch_errors_total{reason="io"} 1"#)
+    });
+    write(&folders.plugins(), "c.yaml", &definition("c", "x"));
+    eventually("another plugin", || connect(&folders.socket("c")) == Fate::Served);
     server.tell("");
     eventually("the watch", || {
         server.ask("GET", "/metrics").1.contains("argocd_cmp_config_watching 1")

@@ -1,8 +1,29 @@
-//! The reasons why the kernel does not report changes of a directory.
+//! Watches directories, or says why the kernel does not report their changes.
 
-use std::fmt::{self, Display, Formatter};
+use std::{
+    fmt::{self, Display, Formatter},
+    mem, thread,
+};
 
-use notify::{Error, ErrorKind};
+use notify::{
+    Config, Error, ErrorKind, EventHandler, RecommendedWatcher, Watcher, recommended_watcher,
+};
+
+/// A watcher whose thread runs. notify does not look whether it could start its thread, and
+/// its watcher panics without it.
+pub(crate) fn start(handler: impl EventHandler) -> notify::Result<RecommendedWatcher> {
+    let probe = thread::Builder::new().spawn(|| {}).map_err(Error::io)?;
+    // An empty function does not panic.
+    let _ = probe.join();
+    let mut watcher = recommended_watcher(handler)?;
+    if let Err(error) = watcher.configure(Config::default()) {
+        // Something else took the room of the probe. Dropping it would panic too; a descriptor
+        // is lost.
+        mem::forget(watcher);
+        return Err(error);
+    }
+    Ok(watcher)
+}
 
 /// An error of notify with its path, in words. notify writes paths as Rust does.
 pub(crate) struct Unwatched<'e>(pub(crate) &'e Error);
