@@ -148,6 +148,9 @@ impl Loader {
                 // The caller may have gone.
                 let _ = waiting.send(state);
             }
+            if let Some(last_good) = &mut parts.0.last_good {
+                last_good.look().await;
+            }
             tokio::select! {
                 () = stop.cancelled() => return,
                 next = prompts.reason(pause) => reason = next,

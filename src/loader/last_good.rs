@@ -23,6 +23,7 @@ use crate::{
     own_directory::{self, FILE_MODE, NotOwn},
     plugin::{Place, read_all},
     state::Digest,
+    volume::FileThread,
 };
 
 /// Name of the directory, in the work directory.
@@ -46,6 +47,8 @@ pub(super) struct LastGood {
     is_saved: bool,
     /// The error that was logged last, until the texts are saved.
     told: Option<String>,
+    /// The volume may not answer.
+    files: FileThread,
 }
 
 /// A text that a file has or had, and the definitions in use that were read from it.
@@ -74,7 +77,8 @@ impl LastGood {
                 if !texts.is_empty() {
                     info!("beginning with the last good definitions before the restart");
                 }
-                Some(Self { path, texts, is_saved: true, told: None })
+                let files = FileThread::new();
+                Some(Self { path, texts, is_saved: true, told: None, files })
             }
             Err(error) => {
                 let directory = directory.display();
@@ -119,7 +123,16 @@ impl LastGood {
         self.retry();
     }
 
-    /// Saves the texts if that has failed before: the volume may have been full.
+    /// Looks for the file: somebody may have removed it while nothing changes. The next
+    /// [`Self::retry`] writes it again.
+    pub(super) async fn look(&mut self) {
+        let path = self.path.clone();
+        let is_there = self.files.run(move || path.is_file()).await;
+        self.is_saved &= self.texts.is_empty() || !matches!(is_there, Ok(false));
+    }
+
+    /// Saves the texts if that has failed before, because the volume was full for example, or
+    /// if the file was lost.
     pub(super) fn retry(&mut self) {
         if self.is_saved {
             return;

@@ -171,6 +171,21 @@ fn definitions_that_cannot_be_saved_are_saved_later() {
     assert_eq!(process.read(&[("a", "[")]), ["a:one"]);
 }
 
+#[tokio::test]
+async fn a_file_that_was_removed_while_nothing_changes_is_written_again() {
+    let mut process = Process::start();
+    process.last_good.look().await;
+    process.last_good.retry();
+    assert!(!process.last_good.path.exists(), "there is nothing to keep");
+    process.read(&[("a", &plugin("a", "one"))]);
+    process.read(&[("a", "[")]);
+    fs::remove_dir_all(process.work.path()).unwrap();
+    process.last_good.look().await;
+    process.last_good.retry();
+    process.restart();
+    assert_eq!(process.read(&[("a", "[")]), ["a:one"]);
+}
+
 #[test]
 fn old_texts_are_kept_within_their_limit() {
     let text = |bytes| Text { file: "f".into(), content: "x".repeat(bytes), definitions: vec![] };

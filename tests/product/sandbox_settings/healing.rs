@@ -237,6 +237,11 @@ fn a_work_directory_that_was_removed_is_back() {
         let _server = bench.serve(tier, &[]);
         remove_at_once(&bench.path("work/_cmp_server"));
         eventually("the directory", || bench.path("work/_cmp_server").exists());
+        if tier != "none" {
+            remove_at_once(&bench.path("work/_cmp_definitions"));
+            let kept = bench.path("work/_cmp_definitions/last_good.json");
+            eventually("the last good definitions", || kept.exists());
+        }
         assert_eq!(bench.ask("tried", &[]).value("data"), "told", "{tier}");
     }
 }
