@@ -41,7 +41,7 @@ use crate::{
     plugin::PluginName,
     recent::Recent,
     request::admission::Admission,
-    state::{Check, State, Summary, print},
+    state::{Check, Component, Condition, State, Summary, print},
 };
 
 /// Concurrent reloads. Each keeps its connection until the plugins are served,
@@ -106,9 +106,13 @@ pub(crate) struct Sources {
 impl Sources {
     /// A state with the requests that wait now.
     fn summary(&self, state: &State) -> Summary {
+        let is_silent =
+            matches!(state.conditions.get(&Component::Spawner), Some(Condition::Bad(_)));
         let obstacle = |plugin: &str| {
             let plugin = PluginName::new(plugin, "").ok()?;
-            Some(self.admission.waits_for(&plugin)?.to_string())
+            let obstacle = self.admission.waits_for(&plugin)?;
+            let obstacle = if is_silent { obstacle.of_silence() } else { obstacle };
+            Some(obstacle.to_string())
         };
         Summary::from(state).with_queues(&self.metrics, obstacle)
     }

@@ -317,7 +317,8 @@ impl Pipeline {
     ) -> Result<(OwnPlace, Admitted), RequestError> {
         context.progress.enter(Phase::Queue);
         let wait = context.deadline.before_reading(incoming.unread());
-        let own = self.own.enter(&context.newest, incoming.held(), &wait).await?;
+        let own = self.own.enter(&context.newest, incoming.held(), &wait).await;
+        let own = own.map_err(|refused| refused.given(&self.link.health().borrow()))?;
         let admitted = self.admit(Class::Generate, incoming, context).await;
         let admitted = admitted.map_err(|error| error.after(|passed| own.late(passed)))?;
         Ok((own, admitted))
@@ -379,7 +380,8 @@ impl Pipeline {
     ) -> Result<Permit, NoPermit> {
         context.progress.enter(Phase::Queue);
         let ask = incoming.ask(class, &context.plugin.name);
-        self.admission.enter(ask, &context.deadline).await
+        let permit = self.admission.enter(ask, &context.deadline).await;
+        permit.map_err(|refused| refused.given(&self.link.health().borrow()))
     }
 }
 

@@ -10,6 +10,9 @@ use super::{
 };
 use crate::volume::FullVolume;
 
+/// The thing that a request without a UID waits for if only a restart helps.
+const SILENT_SPAWNER: &str = "the spawner, which does not answer: restart the container";
+
 /// The error of each step of a request.
 #[derive(Debug, Error)]
 pub enum RequestError {
@@ -66,16 +69,20 @@ impl RequestError {
     }
 
     /// The error of a request that has got a place. If it waited longer for that than for
-    /// anything else, this is the error of that `wait`.
+    /// anything else, this is the error of that `wait`; but a silent spawner is the cause of
+    /// that wait too.
     pub(super) fn after(self, wait: impl FnOnce(DeadlinePassed) -> Option<NoPermit>) -> Self {
-        let Self::Late { passed, .. } = self else { return self };
+        let Self::Late { passed, awaited } = self else { return self };
+        if awaited == SILENT_SPAWNER {
+            return self;
+        }
         wait(passed).map_or(self, Self::from)
     }
 
     /// The error of a request without a UID at its deadline. If the spawner is silent, only
     /// a restart helps.
     pub fn without_uid(is_silent: bool) -> impl FnOnce(DeadlinePassed) -> Self {
-        Self::late(if is_silent { "the spawner, which does not answer" } else { "a free UID" })
+        Self::late(if is_silent { SILENT_SPAWNER } else { "a free UID" })
     }
 }
 
@@ -93,7 +100,18 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::request::Deadline;
+    use crate::request::{Deadline, admission::Obstacle};
+
+    #[test]
+    fn a_silent_spawner_is_also_the_cause_of_the_wait_for_a_place() {
+        let passed = DeadlinePassed(Deadline::new(Some(Duration::from_secs(9)), None));
+        let obstacle = Obstacle::Names { limit: 1, reserved: 0 };
+        let place = |passed| Some(NoPermit::Deadline { obstacle: obstacle.clone(), passed });
+        let after =
+            |is_silent| RequestError::without_uid(is_silent)(passed).after(place).to_string();
+        assert!(after(true).ends_with("which does not answer: restart the container"));
+        assert!(after(false).starts_with("no free place: "));
+    }
 
     #[test]
     fn a_deadline_that_leaves_no_time_is_not_blamed_on_uids() {

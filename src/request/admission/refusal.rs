@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
+use cmp_sandbox::Health;
 use thiserror::Error;
 
 use super::waiters::{Lack, Room};
@@ -68,14 +69,20 @@ pub enum Obstacle {
         /// The limit that it comes from.
         origin: Cow<'static, str>,
     },
+    /// The spawner does not answer, so no request ends.
+    Spawner,
 }
+
+/// Remedy for requests that hold much while they wait.
+const LESS_HELD: &str = "lower ARGOCD_CMP_CHUNK_SIZE on the repo-server, or give applications \
+                         fewer or shorter parameters";
 
 /// Reasons why a request gets no place.
 #[derive(Debug, Error)]
 pub enum NoPermit {
     /// Too many requests wait already.
-    #[error("too many requests: {obstacle}, and {}: {}, or {}",
-        queue(*waiting, *own), obstacle.remedy(), MAX_QUEUE.raise(false))]
+    #[error("too many requests: {obstacle}, and {}: {}",
+        queue(*waiting, *own), obstacle.remedy_or(&MAX_QUEUE.raise(false)))]
     Full {
         /// The limit that they wait for.
         obstacle: Obstacle,
@@ -85,9 +92,8 @@ pub enum NoPermit {
         own: Option<usize>,
     },
     /// Requests that wait would hold too much memory.
-    #[error("too many requests: {obstacle}, and those that wait would hold more than {}: {}, or lower \
-        ARGOCD_CMP_CHUNK_SIZE on the repo-server, or give applications fewer or shorter parameters",
-        show(*memory), obstacle.remedy())]
+    #[error("too many requests: {obstacle}, and those that wait would hold more than {}: {}",
+        show(*memory), obstacle.remedy_or(LESS_HELD))]
     Memory {
         /// The limit that they wait for.
         obstacle: Obstacle,
@@ -113,6 +119,24 @@ impl NoPermit {
             Lack::Memory => Self::Memory { obstacle, memory: room.memory },
         }
     }
+
+    /// This error with its cause: while the spawner is silent, no limit is to blame.
+    pub(crate) fn given(self, health: &Health) -> Self {
+        if !health.is_silent {
+            return self;
+        }
+        match self {
+            Self::Full { obstacle, waiting, own } => {
+                Self::Full { obstacle: obstacle.of_silence(), waiting, own }
+            }
+            Self::Memory { obstacle, memory } => {
+                Self::Memory { obstacle: obstacle.of_silence(), memory }
+            }
+            Self::Deadline { obstacle, passed } => {
+                Self::Deadline { obstacle: obstacle.of_silence(), passed }
+            }
+        }
+    }
 }
 
 impl Obstacle {
@@ -128,8 +152,26 @@ impl Obstacle {
             }),
             Self::Memory { .. } => Some(Shared::Memory),
             Self::Processes { .. } => Some(Shared::Processes),
-            Self::Names { .. } | Self::Own { .. } => None,
+            Self::Names { .. } | Self::Own { .. } | Self::Spawner => None,
         }
+    }
+
+    /// The obstacle while the spawner is silent. Requests that run no command do not need it.
+    pub(crate) fn of_silence(self) -> Self {
+        match self {
+            Self::Names { .. } => self,
+            Self::Places { .. }
+            | Self::Own { .. }
+            | Self::Memory { .. }
+            | Self::Processes { .. }
+            | Self::Spawner => Self::Spawner,
+        }
+    }
+
+    /// The remedies for requests that may not even wait. No limit helps against a silent spawner.
+    fn remedy_or(&self, other: &str) -> String {
+        let remedy = self.remedy();
+        if *self == Self::Spawner { remedy } else { format!("{remedy}, or {other}") }
     }
 
     /// The setting that admits more requests.
@@ -140,6 +182,7 @@ impl Obstacle {
             Self::Own { .. } => REQUESTS.raise(true),
             Self::Memory { origin, .. } => derived(origin, MORE_MEMORY),
             Self::Processes { origin, .. } => derived(origin, MORE_PROCESSES),
+            Self::Spawner => "restart the container".to_owned(),
         }
     }
 }
@@ -174,6 +217,7 @@ impl fmt::Display for Obstacle {
                 counted(*running),
                 reserved(*kept, |processes| processes.to_string()),
             ),
+            Self::Spawner => formatter.write_str("the spawner does not answer"),
         }
     }
 }
@@ -236,7 +280,10 @@ fn counted(running: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::request::Deadline;
 
     #[test]
     fn the_remedy_for_places_raises_the_limit_that_they_come_from() {
@@ -252,6 +299,31 @@ mod tests {
             assert!(told.contains(remedy) && told.contains("UIDs") == is_uids, "{from:?}: {told}");
             assert_eq!(places.resource(), Some(resource));
         }
+    }
+
+    #[test]
+    fn while_the_spawner_is_silent_no_limit_is_blamed() {
+        let well = Health::default();
+        let mut silent = well.clone();
+        silent.is_silent = true;
+        let own = || Obstacle::Own { limit: 1, plugin: PluginName::new("p", "").unwrap() };
+        let passed = DeadlinePassed(Deadline::new(Some(Duration::from_secs(9)), None));
+        let full = |obstacle| NoPermit::Full { obstacle, waiting: 2, own: None };
+        for refused in [
+            full(own()),
+            NoPermit::Memory { obstacle: own(), memory: 1 },
+            NoPermit::Deadline { obstacle: own(), passed },
+        ] {
+            let text = refused.given(&silent).to_string();
+            let is_blamed = text.contains(": the spawner does not answer");
+            assert!(is_blamed && text.contains("restart the container"), "{text}");
+            let others = ["the limit is", "--max-queue", "ARGOCD_CMP_CHUNK_SIZE"];
+            assert!(!others.iter().any(|other| text.contains(other)), "{text}");
+        }
+        let text = full(own()).given(&well).to_string();
+        assert!(text.ends_with("raise the plugin's spec.limits.requests, or raise --max-queue"));
+        let names = full(Obstacle::Names { limit: 1, reserved: 0 }).given(&silent).to_string();
+        assert!(names.contains("that run no command"), "{names}");
     }
 
     #[test]

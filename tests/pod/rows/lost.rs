@@ -86,16 +86,24 @@ fn a_killed_supervisor_below_another_process_leaves_nothing() {
 #[test]
 fn a_stopped_spawner_is_noticed() {
     // Longer than the supervisor waits for a heartbeat, and far less than the client waits.
-    let plugin = Plugin::new("limited", "echo '{a: 1}'").spec("limits: {timeout: 20s}");
+    let limits = "limits: {timeout: 20s, requests: 1}";
+    let plugin = Plugin::new("limited", "echo '{a: 1}'").spec(limits);
     let Some(pod) = Container::new().start(&[plugin], &[]) else { return };
-    let status = |pod: &Running| pod.network().ask("GET", "/livez", PATIENCE).unwrap().0;
+    let ask = |pod: &Running, page| pod.network().ask("GET", page, PATIENCE).unwrap();
+    let status = |pod: &Running| ask(pod, "/livez").0;
     let spawner = pod.spawner();
     pod.signal(&spawner, Signal::SIGSTOP);
-    let answer = pod.request("limited").generate();
+    let calls = [pod.request("limited").start(), pod.request("limited").start()];
+    let shown = "\"obstacle\": \"the spawner does not answer\"";
+    pod.until("the obstacle of the queue", |pod| ask(pod, "/plugins").1.contains(shown));
     pod.until("a failing /livez", |pod| status(pod) != 200);
+    let errors = calls.map(|call| call.wait().unwrap_err());
     pod.signal(&spawner, Signal::SIGCONT);
-    let error = answer.unwrap_err();
-    assert!(error.contains("waited for the spawner, which does not answer"), "{error}");
+    for error in errors {
+        let words = ["the spawner", "does not answer", "restart the container"];
+        assert!(words.iter().all(|words| error.contains(words)), "{error}");
+        assert!(!error.contains("the limit is"), "{error}");
+    }
     pod.until("a succeeding /livez", |pod| status(pod) == 200);
     pod.until("the next answer", |pod| pod.request("victim").generate().is_ok());
     pod.assert_baseline();
