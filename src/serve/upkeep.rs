@@ -120,14 +120,7 @@ impl Upkeep {
     }
 
     async fn condition(&self) -> Condition {
-        // Only a request creates a missing directory again, and Kubernetes sends
-        // none to a supervisor that is not ready.
-        let workspaces = self.workspaces.clone();
-        let is_there = match self.volume.ask(move || workspaces.is_dir()).await {
-            Ok(is_there) => is_there,
-            Err(error) => return self.bad(&error),
-        };
-        if !is_there && let Err(reason) = self.try_workspace().await {
+        if let Err(reason) = self.have_workspaces().await {
             return Condition::Bad(reason);
         }
         match self.volume.space().await {
@@ -139,12 +132,35 @@ impl Upkeep {
                 });
                 of_space(space, self.volume.path())
             }
-            Err(error) => self.bad(&error),
+            Err(error) => Condition::Bad(self.unanswered(&error)),
         }
     }
 
-    fn bad(&self, error: &io::Error) -> Condition {
-        Condition::Bad(format!("{}: {error}", self.volume.path().display()))
+    /// Makes sure that the directory of workspaces is at its path. Only a request creates a
+    /// missing one again, and Kubernetes sends none to a supervisor that is not ready.
+    async fn have_workspaces(&self) -> Result<(), String> {
+        if self.finds_workspaces().await? {
+            return Ok(());
+        }
+        self.try_workspace().await?;
+        if self.finds_workspaces().await? {
+            return Ok(());
+        }
+        // The spawner still has it open, and does not replace it.
+        Err(format!(
+            "{} was moved, or a volume was mounted over it: undo this, or restart the container",
+            self.workspaces.display()
+        ))
+    }
+
+    async fn finds_workspaces(&self) -> Result<bool, String> {
+        let workspaces = self.workspaces.clone();
+        let is_there = self.volume.ask(move || workspaces.is_dir()).await;
+        is_there.map_err(|error| self.unanswered(&error))
+    }
+
+    fn unanswered(&self, error: &io::Error) -> String {
+        format!("{}: {error}", self.volume.path().display())
     }
 
     /// Creates a workspace and removes it.

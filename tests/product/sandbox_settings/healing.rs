@@ -246,6 +246,19 @@ fn a_work_directory_that_was_removed_is_back() {
     }
 }
 
+#[test]
+fn a_work_directory_that_was_moved_fails_a_check_until_it_is_back() {
+    let bench = Bench::new("", MANIFEST);
+    let server = bench.serve("none", &[]);
+    let (path, moved) = (bench.path("work/_cmp_server"), bench.path("work/moved"));
+    fs::rename(&path, &moved).unwrap();
+    let log = server.says("was moved, or a volume was mounted over it: undo this, or restart");
+    assert!(log.contains(r#""check":"work-volume""#), "{log}");
+    fs::rename(&moved, &path).unwrap();
+    server.says("a check passes again");
+    assert_eq!(bench.ask("tried", &[]).value("data"), "told");
+}
+
 /// Hides a file and a directory of `/proc`, and makes another read-only, as container
 /// runtimes do.
 const MASKED: &str = "mount --bind /dev/null /proc/version && mount -t tmpfs tmpfs /proc/fs && \
