@@ -138,7 +138,7 @@ fn missing_programs(files: &[(String, Vec<Reading>)]) -> Vec<Problem> {
             }
             let problem = Diagnostic::new(Code::Program, missing.to_string())
                 .at(region)
-                .label("cannot run on this machine")
+                .label(format!("`{}` cannot run on this machine", missing.program))
                 .note("in a sidecar that lacks it too, every request that needs it fails, and the plugin is not up")
                 .help(missing.remedy());
             let (file, place) = (file.clone(), reading.place.clone());

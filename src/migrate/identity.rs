@@ -56,8 +56,8 @@ pub(super) fn find(host: &Host, documents: &[Value]) -> Vec<&'static Identity> {
     let accounts = documents.iter().filter(|object| is_account(object, host));
     asking.extend(accounts.filter_map(|account| account.pointer("/metadata/annotations")));
     // A patch does not name its object, but only identities have these keys.
-    let patches = documents.iter().filter_map(Value::as_array);
-    let patched: Vec<_> = patches.flat_map(|patch| json_patch::metadata(patch)).collect();
+    let lists = documents.iter().filter_map(Value::as_array);
+    let patched: Vec<_> = lists.flat_map(|patch| json_patch::metadata(patch)).collect();
     asking.extend(&patched);
     let is_asked = |identity: &&Identity| {
         let has = |key: &&str| asking.iter().any(|all| all.get(*key).is_some_and(is_on));

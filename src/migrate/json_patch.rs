@@ -88,8 +88,8 @@ pub(super) fn mounts(patch: &[Value]) -> Vec<Value> {
 pub(super) fn metadata(patch: &[Value]) -> Vec<Value> {
     let adds = |operation: &&Value| ["add", "replace"].contains(&text(operation, "op"));
     let added = patch.iter().filter(adds).flat_map(|operation| {
-        let (path, value) = (text(operation, "path"), &operation["value"]);
-        let rest = path.strip_prefix(TEMPLATE).unwrap_or(path).strip_prefix("/metadata");
+        let (at, value) = (text(operation, "path"), &operation["value"]);
+        let rest = at.strip_prefix(TEMPLATE).unwrap_or(at).strip_prefix("/metadata");
         let found = METADATA.map(|kind| match rest?.strip_prefix('/').unwrap_or_default() {
             "" => value.get(kind).cloned(),
             rest => match rest.strip_prefix(kind)?.strip_prefix('/') {

@@ -37,8 +37,9 @@ impl CommandLine {
     pub(crate) fn wrapped(&self) -> Option<Wrapped<'_>> {
         let words: Vec<_> = self.words().take(5).collect();
         let [SHELL, OPTION, script, SHELL, program] = words[..] else { return None };
-        let exports = script.strip_prefix(BEGIN)?.strip_suffix(END)?;
-        Some(Wrapped { program, path: value(exports, PATH)? })
+        let exports = exports(script.strip_prefix(BEGIN)?.strip_suffix(END)?)?;
+        let path = exports.into_iter().find_map(|(name, value)| (name == PATH).then_some(value));
+        Some(Wrapped { program, path })
     }
 }
 
@@ -54,19 +55,18 @@ impl Wrapped<'_> {
     }
 }
 
-/// The value of a variable in `A="a" B="b"`, if it is there; `None` for a text of another form.
-fn value<'e>(exports: &'e str, wanted: &str) -> Option<Option<&'e str>> {
-    let (mut rest, mut found) = (exports, None);
-    while !rest.is_empty() {
+/// The variables of `A="a" B="b"`; `None` for a text of another form.
+fn exports(text: &str) -> Option<Vec<(&str, &str)>> {
+    let (mut rest, mut found) = (text, Vec::new());
+    loop {
         let (name, after) = rest.split_once("=\"")?;
         let (value, after) = after.split_once('"')?;
-        found = if name == wanted { Some(value) } else { found };
-        rest = match after.strip_prefix(' ') {
-            Some(next) => next,
-            None => Some(after).filter(|after| after.is_empty())?,
-        };
+        found.push((name, value));
+        if after.is_empty() {
+            return Some(found);
+        }
+        rest = after.strip_prefix(' ')?;
     }
-    Some(found)
 }
 
 #[cfg(test)]

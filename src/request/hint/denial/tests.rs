@@ -151,6 +151,10 @@ fn refused_paths_are_found() {
     ] {
         assert_eq!(denials(line), [Denial::Absent(clean("/srv/x"))], "{line}");
     }
+}
+
+#[test]
+fn paths_that_nothing_could_create_are_found() {
     for line in [
         "gpg: Fatal: can't create directory '/srv/x': No such file or directory",
         "mkdir: cannot create directory ‘/srv/x’: No such file or directory",
