@@ -159,7 +159,7 @@ impl WorkspaceRoot {
         if uid != geteuid().as_raw() {
             return Err(NoWorkspaceRoot::Foreign { path: self.path.clone(), uid });
         }
-        settle(&file, MODE, None).map_err(failed)?;
+        set_mode(&file, MODE).and_then(|()| give(&file, None)).map_err(failed)?;
         *self = Self::lock(self.path.clone(), file, self.is_shared, Duration::ZERO)?;
         Ok(())
     }
@@ -195,7 +195,8 @@ pub(super) fn make(
     }
     create(path, mode).map_err(failed)?;
     let file = File::open(path).map_err(failed)?;
-    settle(&file, mode, owner).map_err(|error| match owner {
+    set_mode(&file, mode).map_err(failed)?;
+    give(&file, owner).map_err(|error| match owner {
         // Without CHOWN, root creates directories, and cannot give them to others.
         Some(owner) if geteuid().is_root() && error.kind() == ErrorKind::PermissionDenied => {
             NoWorkspaceRoot::NotGiven { path: path.to_owned(), error, owner }
@@ -229,8 +230,18 @@ pub(super) fn read_as(user: u32, path: &Path) -> io::Result<Vec<u8>> {
     fs::read(path).or_else(|_refused| as_user(Some(user), || fs::read(path)))
 }
 
-/// Sets a directory's owner and mode.
-fn settle(file: &File, mode: u32, owner: Option<u32>) -> io::Result<()> {
+/// Sets a directory's mode, which the umask has reduced at creation. Its owner does it: for
+/// others, root needs the capability FOWNER.
+fn set_mode(file: &File, mode: u32) -> io::Result<()> {
+    let about = file.metadata()?;
+    if about.mode() & 0o7777 == mode {
+        return Ok(());
+    }
+    as_user(Some(about.uid()), || file.set_permissions(fs::Permissions::from_mode(mode)))
+}
+
+/// Sets a directory's owner.
+fn give(file: &File, owner: Option<u32>) -> io::Result<()> {
     let (user, group) = match owner.filter(|_| geteuid().is_root()) {
         Some(owner) => (owner, owner),
         None => (geteuid().as_raw(), getegid().as_raw()),
@@ -240,13 +251,14 @@ fn settle(file: &File, mode: u32, owner: Option<u32>) -> io::Result<()> {
     if (about.uid(), about.gid()) != (user, group) {
         fchown(file, Some(user), Some(group))?;
     }
-    // The umask has reduced the mode at creation.
-    file.set_permissions(fs::Permissions::from_mode(mode))
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use std::thread;
+
+    use caps::{CapSet, Capability};
 
     use super::*;
     use crate::skip::{lacks_root, soon};
@@ -286,6 +298,28 @@ mod tests {
         assert!(text(Errno::EWOULDBLOCK).contains("/w is used by another supervisor"));
         let other = text(Errno::ENOLCK);
         assert!(other.contains("cannot lock it: ENOLCK") && !other.contains("another"), "{other}");
+    }
+
+    #[test]
+    fn root_needs_no_right_to_the_files_of_others_to_give_the_directory() {
+        if lacks_root() {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let work = directory.path().to_owned();
+        let make = move || {
+            for set in [CapSet::Effective, CapSet::Permitted] {
+                caps::drop(None, set, Capability::CAP_FOWNER).unwrap();
+            }
+            let path = WorkspaceRoot::make(&work, Some(62_112)).unwrap().path;
+            let found = || fs::metadata(&path).map(|about| (about.uid(), about.mode() & 0o7777));
+            assert_eq!(found().unwrap(), (62_112, MODE));
+            let closed = fs::Permissions::from_mode(0o700);
+            as_user(Some(62_112), || fs::set_permissions(&path, closed)).unwrap();
+            set_mode(&File::open(&path).unwrap(), MODE).unwrap();
+            assert_eq!(found().unwrap(), (62_112, MODE));
+        };
+        thread::spawn(make).join().unwrap();
     }
 
     #[test]
