@@ -33,7 +33,7 @@ use crate::wire::{
     plan::Exited,
     quarantine::Quarantined,
     tier::Tier,
-    transient::is_transient,
+    transient::{is_transient, remedy},
     usage::TotalLimits,
 };
 
@@ -216,8 +216,8 @@ impl Driver {
         drop(waiting);
         let Some(job) = job else { return false };
         let failure = Unconfined::new(format!(
-            "start a worker: its order cannot be sent to the spawner: {error}: give the container \
-             more memory or descriptors (RLIMIT_NOFILE), or lower --max-requests"
+            "start a worker: its order cannot be sent to the spawner: {error}: {}",
+            remedy(error)
         ));
         // The request may have been given up.
         if let Some(LeaseRequest { answer, .. }) = lease {

@@ -2,7 +2,11 @@
 
 use std::{io, thread, time::Duration};
 
-use nix::errno::Errno;
+use nix::{
+    errno::Errno,
+    sys::resource::{Resource, getrlimit},
+    unistd::geteuid,
+};
 
 /// Pause before the next attempt. The kernel frees memory meanwhile, or reads the
 /// messages of others.
@@ -17,6 +21,21 @@ pub(crate) const ATTEMPTS: u32 = 50;
 pub(crate) fn is_transient(error: &io::Error) -> bool {
     let transient = [Errno::ENOMEM, Errno::ENOBUFS, Errno::ETOOMANYREFS, Errno::EINTR];
     transient.iter().any(|errno| error.raw_os_error() == Some(*errno as i32))
+}
+
+/// The remedy for a transient error that lasts.
+pub(crate) fn remedy(error: &io::Error) -> String {
+    if error.raw_os_error() != Some(Errno::ETOOMANYREFS as i32) {
+        return "give the container more memory, or lower --max-requests".to_owned();
+    }
+    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
+    format!(
+        "the descriptors in flight between all processes with UID {} on the node, also those of \
+         other Pods, are more than this one may open (RLIMIT_NOFILE, {limit}): run the Pod in a user \
+         namespace (hostUsers: false), use a UID that no other Pod has (--run-as-uid, or runAsUser of \
+         a container without root), or raise the limit in the container's runtime",
+        geteuid()
+    )
 }
 
 /// Failed attempts of one call.
@@ -62,6 +81,15 @@ mod tests {
         for errno in [Errno::ENOMEM, Errno::ENOBUFS, Errno::ETOOMANYREFS, Errno::EINTR] {
             assert_eq!(calls(3, errno), (4, Ok(())));
         }
+    }
+
+    #[test]
+    fn too_many_descriptors_in_flight_may_be_those_of_other_containers() {
+        let told = remedy(&Errno::ETOOMANYREFS.into());
+        let all = format!("all processes with UID {} on the node", geteuid());
+        assert!(told.contains(&all) && told.contains("hostUsers: false"), "{told}");
+        assert!(told.contains("--run-as-uid"), "{told}");
+        assert!(remedy(&Errno::ENOMEM.into()).starts_with("give the container more memory"));
     }
 
     #[test]
