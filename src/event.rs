@@ -57,6 +57,9 @@ pub(crate) enum Event {
         /// The reason why requests have no cgroups, or `None` if they have.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         no_cgroups: Option<Text>,
+        /// The reason why sockets of requests are not measured, or `None` if they are.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unlisted_sockets: Option<Text>,
     },
     /// The supervisor cannot serve and ends.
     Failed {

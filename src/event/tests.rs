@@ -4,10 +4,20 @@ fn text(text: &str) -> Text {
     text.into()
 }
 
+fn ready() -> Event {
+    Event::Ready {
+        isolation: Tier::Uid,
+        landlock: 7,
+        leases: 64,
+        no_cgroups: None,
+        unlisted_sockets: None,
+    }
+}
+
 fn all() -> Vec<Event> {
     let phases = vec![PhaseTime { phase: Phase::Generate, took_ms: 1.25 }];
     vec![
-        Event::Ready { isolation: Tier::Uid, landlock: 7, leases: 64, no_cgroups: None },
+        ready(),
         Event::Failed {
             reason: text("no"),
             shortfalls: vec![Shortfall {
@@ -58,9 +68,8 @@ async fn events_are_read_as_written() {
 
 #[test]
 fn a_line_is_the_documented_json() {
-    let ready = Event::Ready { isolation: Tier::Uid, landlock: 7, leases: 64, no_cgroups: None };
     let documented = r#"{"event":"ready","isolation":"uid","landlock":7,"leases":64}"#;
-    assert_eq!(ready.line().trim_ascii_end(), documented.as_bytes());
+    assert_eq!(ready().line().trim_ascii_end(), documented.as_bytes());
 }
 
 #[tokio::test]

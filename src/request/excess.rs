@@ -189,7 +189,8 @@ impl fmt::Display for Excess {
             ExceededLimit::Unmeasured => formatter.write_str(
                 "its use of memory and disk could not be measured: it runs programs without read \
                  permission, has too many descriptors or mappings, or moves or closes directories all \
-                 the time; or the disk needed more than 5 s to load its program",
+                 the time; or it has sockets, and the container's seccomp profile refuses \
+                 socket(AF_NETLINK); or the disk needed more than 5 s to load its program",
             ),
         }
     }

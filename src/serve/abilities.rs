@@ -12,7 +12,8 @@ use crate::{
 pub(super) fn ready(abilities: &Abilities) -> Event {
     let Abilities { tier, landlock, leases, .. } = *abilities;
     let no_cgroups = abilities.no_cgroups.as_deref().map(Into::into);
-    Event::Ready { isolation: tier, landlock, leases, no_cgroups }
+    let unlisted_sockets = abilities.unlisted_sockets.as_deref().map(Into::into);
+    Event::Ready { isolation: tier, landlock, leases, no_cgroups, unlisted_sockets }
 }
 
 /// Sets the metrics of the isolation.
@@ -32,13 +33,12 @@ pub(super) fn measure(abilities: &Abilities, metrics: &Metrics) {
 }
 
 pub(super) fn log(abilities: &Abilities) {
-    let Abilities { tier, landlock, leases, missing, unlimited, no_cgroups, closed, .. } =
-        abilities;
+    let Abilities { tier, landlock, leases, missing, unlimited, no_cgroups, .. } = abilities;
     info!(isolation = %tier, landlock, leases, "the sandbox is ready");
     for reason in missing {
         info!(reason, "a stronger isolation is not available");
     }
-    warn_of_closed(closed);
+    warn_of_closed(&abilities.closed);
     match no_cgroups {
         None => info!("each request has a cgroup: the kernel enforces its limits as a whole"),
         Some(reason) => {
@@ -47,6 +47,9 @@ pub(super) fn log(abilities: &Abilities) {
     }
     if *unlimited {
         warn!("this kernel does not enforce limits of processes: --max-processes has no effect");
+    }
+    if let Some(reason) = &abilities.unlisted_sockets {
+        warn!(reason, "sockets of requests cannot be measured");
     }
     for gap in gaps(*tier, *landlock) {
         warn!("{gap}");

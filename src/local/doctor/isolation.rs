@@ -64,6 +64,7 @@ struct Available {
     landlock: i32,
     leases: u32,
     no_cgroups: Option<String>,
+    unlisted_sockets: Option<String>,
 }
 
 impl Available {
@@ -189,6 +190,11 @@ fn describe(available: &Available, options: &Serve) -> Vec<Check> {
         available.leases
     ))];
     checks.push(cgroups(available, options.request_cgroups));
+    checks.extend(
+        available.unlisted_sockets.as_ref().map(|reason| {
+            Check::warning(format!("sockets of requests cannot be measured: {reason}"))
+        }),
+    );
     checks.extend(accounts::look(options, available.tier));
     if available.landlock == 0 {
         let text =
@@ -240,18 +246,20 @@ async fn attempt(
 ) -> Result<Available, Refused> {
     let command = command(options, tier, &directories);
     let Directories { work, others } = directories;
-    let (mut landlock, mut leases, mut no_cgroups) = (0, 0, None);
+    let mut found =
+        Available { tier, landlock: 0, leases: 0, no_cgroups: None, unlisted_sockets: None };
     let on_event = |event: &Event| {
-        if let Event::Ready { landlock: version, leases: count, no_cgroups: reason, .. } = event {
-            (landlock, leases) = (*version, *count);
-            no_cgroups = reason.as_ref().map(ToString::to_string);
+        if let Event::Ready { landlock, leases, no_cgroups, unlisted_sockets, .. } = event {
+            (found.landlock, found.leases) = (*landlock, *leases);
+            found.no_cgroups = no_cgroups.as_ref().map(ToString::to_string);
+            found.unlisted_sockets = unlisted_sockets.as_ref().map(ToString::to_string);
         }
     };
     let launched = Private::launch(command, work, on_event).await;
     let outcome = match launched {
         Ok(private) => {
             private.stop(&mut Report::new()).await;
-            Ok(Available { tier, landlock, leases, no_cgroups })
+            Ok(found)
         }
         // One tier was requested, so there is at most one reason.
         Err(NotPrivate::Failed { reason, shortfalls }) => {

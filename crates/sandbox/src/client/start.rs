@@ -53,6 +53,9 @@ pub struct Abilities {
     pub closed: Vec<String>,
     /// Reason why requests have no cgroups; `None` if they have.
     pub no_cgroups: Option<String>,
+    /// Reason why sockets of requests are not measured, with the consequence and the remedy;
+    /// `None` if they are.
+    pub unlisted_sockets: Option<String>,
 }
 
 /// A spawner that is ready for orders. It ends when this is dropped.
@@ -226,6 +229,7 @@ impl From<Ready> for Abilities {
             unlimited: ready.unlimited,
             closed: ready.closed,
             no_cgroups: ready.no_cgroups,
+            unlisted_sockets: ready.unlisted_sockets,
         }
     }
 }

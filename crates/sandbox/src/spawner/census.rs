@@ -28,7 +28,10 @@ use nix::{
 };
 use prost::Message;
 
-pub(super) use self::sockets::{by_inode as socket_buffers, open as open_sockets};
+pub(super) use self::sockets::{
+    by_inode as socket_buffers, is_refused as is_socket_refused, open as open_sockets,
+    unlisted as unlisted_sockets,
+};
 use crate::{
     kernel::{
         fork::{self, SingleThreaded},

@@ -25,6 +25,7 @@ use self::{
     stale::StaleDirectory,
 };
 use super::{
+    census::unlisted_sockets,
     cleaner::Cleaner,
     pressure::Pressure,
     process_check::ProcessCheck,
@@ -111,6 +112,7 @@ impl Leases {
             root: self.prepared.root.path.to_string_lossy().into_owned(),
             closed: self.closed_files(),
             no_cgroups: self.prepared.cgroups.as_ref().err().map(ToString::to_string),
+            unlisted_sockets: self.prepared.diagnostics.as_ref().err().map(unlisted_sockets),
             unlimited: uids.is_some() && *process_check == ProcessCheck::Listing,
         }
     }

@@ -75,6 +75,8 @@ pub(super) struct Subject<'s> {
     pub(super) has_own_mounts: bool,
     /// Bytes in buffers of sockets, which the meter cannot see.
     pub(super) buffers: u64,
+    /// Nobody may ask the kernel for these bytes.
+    pub(super) has_hidden_sockets: bool,
     /// Bytes by which the work volume has grown since the request began; `None` if nobody
     /// knows.
     pub(super) growth: Option<u64>,
@@ -96,6 +98,7 @@ impl<'s> Subject<'s> {
             may_hide: false,
             has_own_mounts: false,
             buffers: 0,
+            has_hidden_sockets: false,
             growth: None,
         }
     }

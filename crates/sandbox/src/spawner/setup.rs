@@ -1,7 +1,7 @@
 //! Prepares everything that must exist before the first lease.
 
 use std::{
-    fs,
+    fs, io,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
@@ -73,8 +73,8 @@ pub(super) struct Prepared {
     pub(super) cgroups: Result<Cgroups, NoCgroups>,
     /// UID of the process that counts the others; `None` for the spawner's.
     pub(super) census_user: Option<Uid>,
-    /// Socket to ask the kernel about sockets.
-    pub(super) diagnostics: Option<OwnedFd>,
+    /// Socket to ask the kernel about sockets, or the reason why there is none.
+    pub(super) diagnostics: io::Result<OwnedFd>,
     /// The filter of system calls, of which the spawner has installed a part.
     pub(super) filter: Filter,
     /// Accesses that the kernel refuses to commands are reported.

@@ -295,6 +295,9 @@ pub(crate) struct Ready {
     /// Reason why requests have no cgroups; absent if they have.
     #[prost(string, optional, tag = "20")]
     pub(crate) no_cgroups: Option<String>,
+    /// Consequence of sockets that cannot be listed; absent if they can.
+    #[prost(string, optional, tag = "21")]
+    pub(crate) unlisted_sockets: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

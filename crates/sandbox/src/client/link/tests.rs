@@ -53,6 +53,7 @@ fn abilities(leases: u32) -> Abilities {
         unlimited: false,
         closed: Vec::new(),
         no_cgroups: None,
+        unlisted_sockets: None,
     }
 }
 

@@ -9,7 +9,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    time::Duration,
 };
 
 use nix::sys::{
@@ -22,8 +21,8 @@ use nix::sys::{
 
 use self::dump::{attributes, if_offered, list, word};
 
-/// Longest wait for the kernel; it answers within a call.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Longest wait for the kernel in seconds; it answers within a call.
+const PATIENCE_SECONDS: i64 = 1;
 
 /// `AF_UNIX`; `AF_INET` and `AF_INET6`; `IPPROTO_TCP` and `IPPROTO_UDP`; `SOCK_DGRAM`.
 const UNIX: u8 = 1;
@@ -76,15 +75,35 @@ const DATAGRAMS: u64 = 11;
 /// `net.core.wmem_max`, 416 KiB, and one message more.
 const PENDING: u64 = 512 << 10;
 
-/// Opens a socket to ask with, before a filter forbids it. `None` if the kernel
-/// does not offer it.
-pub(in crate::spawner) fn open() -> Option<OwnedFd> {
+/// Opens a socket to ask with, before a filter forbids it.
+pub(in crate::spawner) fn open() -> io::Result<OwnedFd> {
     let flags = SockFlag::SOCK_CLOEXEC;
     let protocol = SockProtocol::NetlinkSockDiag;
-    let opened = socket(AddressFamily::Netlink, SockType::Datagram, flags, protocol).ok()?;
-    let patience = TimeVal::milliseconds(PATIENCE.as_millis().try_into().ok()?);
-    setsockopt(&opened, ReceiveTimeout, &patience).ok()?;
-    Some(opened)
+    let opened = socket(AddressFamily::Netlink, SockType::Datagram, flags, protocol)?;
+    setsockopt(&opened, ReceiveTimeout, &TimeVal::seconds(PATIENCE_SECONDS))?;
+    Ok(opened)
+}
+
+/// Returns true if a profile forbids to ask for sockets. A kernel that lists none has another
+/// error: it would end every request that has one.
+pub(in crate::spawner) fn is_refused(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// The consequence of an error of [`open`], and the remedy.
+pub(in crate::spawner) fn unlisted(error: &io::Error) -> String {
+    if is_refused(error) {
+        return format!(
+            "socket(AF_NETLINK) is refused: {error}: a request that has sockets for 5 seconds is \
+             ended, because their buffers cannot be measured: allow this call in the container's \
+             seccomp profile"
+        );
+    }
+    format!(
+        "socket(AF_NETLINK) fails: {error}: buffers of sockets and local ports of requests are not \
+         limited: use a kernel with CONFIG_INET_DIAG and CONFIG_UNIX_DIAG, and allow this call in \
+         the container's seccomp profile"
+    )
 }
 
 /// All sockets of a UID.
@@ -117,10 +136,13 @@ pub(super) fn of_users(
 }
 
 /// Bytes in the buffers of each socket, by its inode number. Nothing where the kernel does
-/// not list them.
+/// not list them, and an error where a profile forbids to ask.
 pub(in crate::spawner) fn by_inode() -> io::Result<BTreeMap<u64, u64>> {
     let mut found: BTreeMap<u64, u64> = BTreeMap::new();
-    let Some(asked) = open() else { return Ok(found) };
+    let asked = match open() {
+        Err(error) if !is_refused(&error) => return Ok(found),
+        opened => opened?,
+    };
     let asked = asked.as_fd();
     for socket in all(asked, if_offered(list(asked, &unix_request(), unix))?)? {
         let bytes = found.entry(socket.inode.into()).or_default();

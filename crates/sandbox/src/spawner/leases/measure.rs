@@ -15,7 +15,7 @@ use super::{ChildRole, Leases, children::RunningMeter};
 use crate::{
     kernel::{fork::Reaped, no_process},
     spawner::{
-        census::{Row, Survey},
+        census::{Row, Survey, is_socket_refused},
         cgroup::RequestCgroup,
         meter::{self, Earlier, MeterIdentity, Reading, Subject},
         schedule::{Pass, Schedule},
@@ -132,6 +132,7 @@ impl Leases {
             may_hide: self.prepared.tier == Tier::None || self.prepared.observes,
             has_own_mounts: self.prepared.tier == Tier::Namespaces,
             buffers: lease.tally.sockets(),
+            has_hidden_sockets: self.prepared.diagnostics.as_ref().is_err_and(is_socket_refused),
             growth: lease.tally.rise.growth(),
         };
         let run = RunningMeter { slot, lease: lease.id, began: pass.now, result: result.into() };

@@ -210,7 +210,7 @@ impl Leases {
             user: prepared.census_user,
             tenants: prepared.uids.as_ref().map(tenants),
             root: prepared.root.directory.as_fd(),
-            diagnostics: prepared.diagnostics.as_ref().map(AsFd::as_fd),
+            diagnostics: prepared.diagnostics.as_ref().ok().map(AsFd::as_fd),
             spawner: Pid::this(),
             ports: self.passes.ports,
         };

@@ -85,6 +85,7 @@ pub(super) fn count(
         epolls: BTreeMap::new(),
         queues: BTreeSet::new(),
         has_own_uid: subject.identity.is_some(),
+        has_hidden_sockets: subject.has_hidden_sockets,
         buffers: None,
         left: MAX_DESCRIPTORS,
     };
@@ -125,6 +126,8 @@ struct DescriptorScan<'t> {
     queues: BTreeSet<(u32, String)>,
     /// Passes count the buffers of its sockets by its UID, but for those of netlink.
     has_own_uid: bool,
+    /// Passes may not.
+    has_hidden_sockets: bool,
     /// Bytes in the buffers of all other sockets by inode, when the first socket is seen.
     buffers: Option<BTreeMap<u64, u64>>,
     left: u32,
@@ -174,6 +177,9 @@ impl DescriptorScan<'_> {
         if kind.is_fifo() {
             self.totals.kernel_memory(PIPE);
         } else if kind.is_socket() {
+            if self.has_hidden_sockets {
+                self.totals.blind();
+            }
             let all = self.buffers.get_or_insert_with(|| {
                 buffers(self.has_own_uid).unwrap_or_else(|_unreadable| {
                     self.totals.blind();
@@ -311,8 +317,13 @@ mod tests {
     use crate::{skip::lacks_root, spawner::meter::Measurement, wire::message::RequestLimits};
 
     fn measured(worker: Pid) -> Measurement {
+        changed(worker, |subject| subject)
+    }
+
+    /// A measurement of a subject that differs in a field.
+    fn changed(worker: Pid, change: fn(Subject<'_>) -> Subject<'_>) -> Measurement {
         let (root, workers) = (File::open("/").unwrap().into(), [worker]);
-        let subject = Subject::of(&root, &workers);
+        let subject = change(Subject::of(&root, &workers));
         let mut totals = Totals::new(RequestLimits::default());
         let processes = processes::members(&subject).unwrap();
         count(&subject, &processes, BTreeSet::new(), &mut totals);
@@ -331,11 +342,8 @@ mod tests {
         measured.join().unwrap()
     }
 
-    #[test]
-    fn a_request_with_sockets_cannot_be_measured_without_their_table() {
-        if lacks_root() {
-            return;
-        }
+    /// Measures a shell that has a socket.
+    fn with_socket<T>(measure: impl FnOnce(Pid) -> T) -> T {
         let (socket, _other) = UnixStream::pair().unwrap();
         let mut shell = Command::new("sh");
         shell.args(["-c", "exec 3<&0; sleep 60 & echo; wait"]).process_group(0);
@@ -343,9 +351,26 @@ mod tests {
         let mut shell = shell.spawn().unwrap();
         shell.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let worker = Pid::from_raw(shell.id().cast_signed());
-        let found = (measured(worker), without_table(worker));
+        let found = measure(worker);
         killpg(worker, Signal::SIGKILL).unwrap();
         shell.wait().unwrap();
+        found
+    }
+
+    #[test]
+    fn a_request_with_sockets_cannot_be_measured_without_their_table() {
+        if lacks_root() {
+            return;
+        }
+        let found = with_socket(|worker| (measured(worker), without_table(worker)));
+        assert_eq!(found, (Measurement::WithinLimits, Measurement::Unknown));
+    }
+
+    #[test]
+    fn a_request_with_sockets_cannot_be_measured_if_nobody_may_list_them() {
+        let hidden =
+            |worker| changed(worker, |subject| Subject { has_hidden_sockets: true, ..subject });
+        let found = with_socket(|worker| (measured(worker), hidden(worker)));
         assert_eq!(found, (Measurement::WithinLimits, Measurement::Unknown));
     }
 }

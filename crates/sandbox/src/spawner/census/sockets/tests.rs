@@ -9,14 +9,14 @@ use std::{
     thread,
 };
 
-use nix::unistd::getuid;
+use nix::{errno::Errno, unistd::getuid};
 
 use super::*;
 use crate::skip::skip;
 
 /// A socket on which the kernel answers a request for a list.
 fn offered<T>(request: &[u8], read: fn(&[u8]) -> Option<T>) -> Option<OwnedFd> {
-    let asked = open().filter(|asked| list(asked.as_fd(), request, read).is_ok());
+    let asked = open().ok().filter(|asked| list(asked.as_fd(), request, read).is_ok());
     if asked.is_none() {
         skip("the kernel has no list of sockets");
     }
@@ -155,4 +155,16 @@ fn an_attribute_that_claims_too_much_ends_the_list() {
     let bytes = [8, 0, 5, 0, 1, 2, 3, 4, 200, 0, 7, 0];
     let found: Vec<_> = attributes(&bytes).collect();
     assert_eq!(found, [(5, [1, 2, 3, 4].as_slice())]);
+}
+
+#[test]
+fn a_profile_that_forbids_to_list_sockets_is_told_from_a_kernel_without_lists() {
+    let refused: io::Error = Errno::EPERM.into();
+    let text = unlisted(&refused);
+    assert!(is_refused(&refused) && text.contains("for 5 seconds is ended"), "{text}");
+    for errno in [Errno::EAFNOSUPPORT, Errno::EPROTONOSUPPORT] {
+        let missing: io::Error = errno.into();
+        let text = unlisted(&missing);
+        assert!(!is_refused(&missing) && text.contains("are not limited"), "{text}");
+    }
 }
