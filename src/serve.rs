@@ -42,8 +42,7 @@ use self::{
     loading::{load, make_last_good},
     parts::Parts,
     paths::{
-        refuse_exposing_paths, restore_directories, upkeep, warn_of_long_work_dir,
-        warn_of_missing_paths,
+        refuse_exposing_paths, restore_directories, upkeep, warn_of_missing_paths, warn_of_work_dir,
     },
     resources::Resources,
     shutdown::Shutdown,
@@ -180,7 +179,7 @@ fn start(config: &Serve) -> Result<(), NotServing> {
     if !config.events {
         resources.log();
         resources::warn_of_file_size();
-        warn_of_long_work_dir(config, abilities.tier);
+        warn_of_work_dir(config, abilities.tier);
     }
     warn_of_settings(config);
     let (keeper, keeping) = failed::keeper(config, failed);

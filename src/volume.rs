@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use cmp_sandbox::{AlmostFull, LastPart, Marks};
+use cmp_sandbox::{AlmostFull, LastPart, Marks, is_noexec};
 use thiserror::Error;
 use tokio::{
     sync::{Mutex, OnceCell, watch},
@@ -45,6 +45,17 @@ const GLANCE: Duration = Duration::from_millis(250);
 
 /// Requests that ask within this time share an answer.
 const FRESH: Duration = Duration::from_millis(100);
+
+/// The warning about a work directory from which requests cannot start programs.
+pub(crate) fn noexec(directory: &Path) -> Option<String> {
+    is_noexec(directory).then(|| {
+        format!(
+            "{} is mounted with the option noexec: requests cannot start files of their repository, or \
+             programs that they put into HOME",
+            directory.display()
+        )
+    })
+}
 
 /// The volume of the work directory. Cheap to clone.
 #[derive(Clone, Debug)]

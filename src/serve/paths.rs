@@ -16,7 +16,7 @@ use crate::{
     metrics::Metrics,
     own_directory::{OWNER, READ},
     request::Reach,
-    volume::{FileThread, WorkVolume},
+    volume::{self, FileThread, WorkVolume},
 };
 
 /// The work directory with the directories in it.
@@ -79,8 +79,12 @@ pub(super) async fn warn_of_missing_paths(read: Vec<PathBuf>, files: FileThread)
     }
 }
 
-/// Warns of a work directory in which agents of requests cannot create their sockets.
-pub(super) fn warn_of_long_work_dir(config: &Serve, tier: Tier) {
+/// Warns of a work directory in which agents of requests cannot create their sockets, or
+/// requests cannot start programs.
+pub(super) fn warn_of_work_dir(config: &Serve, tier: Tier) {
+    if let Some(reason) = volume::noexec(&config.work_dir()) {
+        warn!(reason, "mount the work volume without the option noexec");
+    }
     if let Some(reason) = agent_sockets::warning(&config.work_dir(), tier) {
         warn!(reason, "choose a shorter --work-dir");
     }

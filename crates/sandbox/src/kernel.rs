@@ -10,6 +10,7 @@ pub(crate) mod full;
 pub(crate) mod heap;
 pub(crate) mod limits;
 pub(crate) mod no_process;
+pub(crate) mod noexec;
 pub(crate) mod oom;
 pub(crate) mod parent;
 pub(crate) mod policy;

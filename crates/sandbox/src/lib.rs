@@ -36,6 +36,7 @@ pub use self::{
         full::is_full,
         heap::{give_back_free_memory, give_back_large_buffers},
         no_process::{MORE_PROCESSES, with_remedy},
+        noexec::is_noexec,
         policy::{covers_ports, home_above, refuses_moves, refuses_truncation},
         privilege::{NotDropped, as_user, drop_privileges},
         signals::prepare_signals,

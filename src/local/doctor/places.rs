@@ -18,7 +18,7 @@ use crate::{
     container::Volume,
     grpc::{check_length, directory_remedy},
     loader::{Snapshot, static_mounts},
-    volume::{ENLARGE, LOWER, Space},
+    volume::{ENLARGE, LOWER, Space, noexec},
 };
 
 const MIB: u64 = 1 << 20;
@@ -175,6 +175,9 @@ fn work(path: &Path, budget: &Budget, memory: u64) -> Vec<Check> {
         let text = format!("work: {shown} is missing; `serve` will create it");
         checks.push(Check::warning(text).remedy("mount an emptyDir there, or set --work-dir"));
     }
+    checks.extend(noexec(&present).map(|reason| {
+        Check::warning(format!("work: {reason}")).remedy("mount it without the option noexec")
+    }));
     checks.push(space(&present, &volume, budget));
     checks.extend(too_large(&volume, budget));
     checks

@@ -5,10 +5,12 @@ use cmp_sandbox::REPOSITORY;
 use super::denial::{is_of_server, unwrapped};
 
 const ADVICE: &str = "files of the repository are not executable without spec.preserveFileMode: set it \
-                      to true, or start the file with its interpreter, such as sh FILE";
+                      to true, or start the file with its interpreter, such as sh FILE, which is the only \
+                      way on a work volume with the mount option noexec";
 
 const KEPT: &str = "the file has no executable bit in the repository: set it (git update-index --chmod=+x FILE), \
-                    or start the file with its interpreter, such as sh FILE";
+                    or start the file with its interpreter, such as sh FILE, which is the only way on a work \
+                    volume with the mount option noexec";
 
 /// Words of a refusal, in lower case.
 const REFUSED: [&str; 2] = ["permission denied", "eacces"];

@@ -28,7 +28,7 @@ use super::{
     lookup, step,
 };
 use crate::{
-    kernel::{fork, limits},
+    kernel::{fork, limits, noexec::is_noexec},
     wire::{
         arguments::too_long,
         channel,
@@ -163,6 +163,12 @@ fn start_error(path: &Path, errno: Errno, task: &RunTask) -> String {
     let error = fork_exec(path, errno);
     if errno == Errno::ENOENT && path.exists() {
         return format!("{error} ({})", missing_interpreter(path));
+    }
+    if errno == Errno::EACCES && is_noexec(path) {
+        return format!(
+            "{error} (its volume is mounted with the option noexec: name the interpreter, or mount \
+             the volume without this option)"
+        );
     }
     let lacks_mode = || path.metadata().is_ok_and(|file| file.mode() & 0o111 == 0);
     if errno == Errno::EACCES && lacks_mode() {
