@@ -52,7 +52,7 @@ pub enum Unreadable {
     /// Its mode denies access.
     #[error(
         "cannot read the file: its mode is {mode:04o}, its owner is uid {owner}, and this \
-         process runs as uid {user}: remove defaultMode from the volume, or set fsGroup"
+         process runs as uid {user}: remove defaultMode from the volume, or set it to 0444"
     )]
     Denied {
         /// Permission bits.
