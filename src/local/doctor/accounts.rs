@@ -1,5 +1,7 @@
 //! Checks if the UIDs of requests have names.
 
+use std::{fs, path::Path};
+
 use cmp_sandbox::{Account, PASSWD, Tier};
 
 use super::Check;
@@ -9,14 +11,27 @@ use crate::{config::Serve, plural::plural};
 pub(super) fn look(options: &Serve, tier: Tier) -> Option<Check> {
     let accounts = Account::read(PASSWD);
     let uids: Vec<u32> = match tier {
-        Tier::Namespaces => {
-            return Some(Check::fine("each request has an account with its own HOME, for ssh"));
-        }
+        Tier::Namespaces => return Some(mounted(Path::new(PASSWD))),
         Tier::Uid => options.uid_range.0.clone().collect(),
         Tier::Landlock => vec![shared(options)],
         Tier::None => return None,
     };
     Some(named(&uids, &accounts))
+}
+
+/// Checks the file at which the account of a request is mounted. It is created in a root of
+/// its own, but not in a directory of the image.
+fn mounted(file: &Path) -> Check {
+    let is_file = fs::symlink_metadata(file).is_ok_and(|about| about.is_file());
+    if is_file || file.parent().is_some_and(|directory| !directory.exists()) {
+        return Check::fine("each request has an account with its own HOME, for ssh");
+    }
+    let path = file.display();
+    Check::note(format!(
+        "the image has no file {path}, so UIDs of requests have no name: ssh ends with \"No user \
+         exists for uid\""
+    ))
+    .remedy(format!("create {path} in the image; it may be empty"))
 }
 
 /// The UID of all requests in tier `landlock`.
@@ -48,6 +63,18 @@ fn named(uids: &[u32], accounts: &str) -> Check {
 mod tests {
     use super::*;
     use crate::local::doctor::check::Grade;
+
+    #[test]
+    fn an_account_needs_a_file_where_it_is_mounted() {
+        let etc = tempfile::tempdir().unwrap();
+        let file = etc.path().join("passwd");
+        let missing = mounted(&file);
+        assert_eq!(missing.state, Grade::Note);
+        assert!(missing.remedy.unwrap().contains("create "), "{}", missing.text);
+        assert_eq!(mounted(&file.join("in/none")).state, Grade::Fine);
+        fs::write(&file, "").unwrap();
+        assert_eq!(mounted(&file).state, Grade::Fine);
+    }
 
     #[test]
     fn uids_without_names_are_counted() {
