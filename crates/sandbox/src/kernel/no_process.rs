@@ -56,6 +56,15 @@ fn numbers((max, current): (&str, &str)) -> Option<(u64, u64)> {
 
 fn too_many(numbers: Option<(u64, u64)>) -> String {
     let limit = match numbers {
+        // Nobody in the container sees the limit of the Pod. Processes may have ended meanwhile.
+        Some((max, current)) if current < max / 2 => {
+            return format!(
+                "no process can be created, because a limit of processes is reached: {current} run \
+                 now, so it is probably not the container's of {max} (pids.max), but the Pod's \
+                 (podPidsLimit of the kubelet) or ulimit -u of the user: raise that one, or lower \
+                 --max-processes or --max-requests"
+            );
+        }
         Some((max, current)) => format!("the container's limit of {max} (pids.max), {current} run"),
         None => "pids.max of the container, or RLIMIT_NPROC".to_owned(),
     };
@@ -73,6 +82,12 @@ mod tests {
     fn the_limit_of_the_container_is_named_with_its_number() {
         let text = too_many(Some((200, 198)));
         assert!(text.contains("limit of 200 (pids.max), 198 run: raise it"), "{text}");
+        let text = too_many(Some((500, 30)));
+        assert!(
+            text.contains("30 run now, so it is probably not the container's of 500"),
+            "{text}"
+        );
+        assert!(text.contains("podPidsLimit of the kubelet"), "{text}");
         assert!(too_many(None).contains("pids.max of the container"));
         let error = io::Error::from_raw_os_error(Errno::EAGAIN as i32);
         assert!(reason(&error).contains("--max-processes"));
