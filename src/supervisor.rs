@@ -143,7 +143,9 @@ impl<B: Bind> Supervisor<B> {
         self.taken.retain(|name| found.contains_key(name));
         let reasons: BTreeMap<_, _> =
             found.into_iter().map(|(name, loss)| (name, loss.to_string())).collect();
-        reasons.iter().for_each(|(name, reason)| self.report(name, reason));
+        for (name, reason) in &reasons {
+            self.report(name, reason);
+        }
         reasons
     }
 

@@ -148,9 +148,7 @@ impl Loader {
                 // The caller may have gone.
                 let _ = waiting.send(state);
             }
-            if let Some(last_good) = &mut parts.0.last_good {
-                last_good.look().await;
-            }
+            parts.0.look().await;
             tokio::select! {
                 () = stop.cancelled() => return,
                 next = prompts.reason(pause) => reason = next,
@@ -163,6 +161,13 @@ impl Loader {
         self.watching = watch.renew();
         self.quiet = if self.reader.places.is_volume() { QUIET_VOLUME } else { QUIET };
         self.reader.read()
+    }
+
+    /// Looks for the file of the last good definitions, for the next check.
+    async fn look(&mut self) {
+        if let Some(last_good) = &mut self.last_good {
+            last_good.look().await;
+        }
     }
 
     /// Publishes the result of a read that began at `since`.
