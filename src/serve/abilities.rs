@@ -33,7 +33,7 @@ pub(super) fn measure(abilities: &Abilities, metrics: &Metrics) {
 }
 
 pub(super) fn log(abilities: &Abilities) {
-    let Abilities { tier, landlock, leases, missing, unlimited, no_cgroups, .. } = abilities;
+    let Abilities { tier, landlock, leases, missing, no_cgroups, .. } = abilities;
     info!(isolation = %tier, landlock, leases, "the sandbox is ready");
     for reason in missing {
         info!(reason, "a stronger isolation is not available");
@@ -45,14 +45,18 @@ pub(super) fn log(abilities: &Abilities) {
             info!(reason, "requests have no cgroups: their limits as a whole are measured");
         }
     }
-    if *unlimited {
+    warn_of_unlimited(abilities);
+    for gap in gaps(*tier, *landlock) {
+        warn!("{gap}");
+    }
+}
+
+fn warn_of_unlimited(abilities: &Abilities) {
+    if abilities.unlimited {
         warn!("this kernel does not enforce limits of processes: --max-processes has no effect");
     }
     if let Some(reason) = &abilities.unlisted_sockets {
         warn!(reason, "sockets of requests cannot be measured");
-    }
-    for gap in gaps(*tier, *landlock) {
-        warn!("{gap}");
     }
 }
 
