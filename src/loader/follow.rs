@@ -143,7 +143,7 @@ impl Loader {
             });
             let Ok((returned, state)) = accepted.await else { return };
             parts = returned;
-            let pause = if state.watching { POLL } else { POLL_UNWATCHED };
+            let pause = pause(&state);
             if let Reason::Request(waiting) = reason {
                 // The caller may have gone.
                 let _ = waiting.send(state);
@@ -186,6 +186,11 @@ impl Loader {
         }
         state
     }
+}
+
+/// Time until the next check.
+fn pause(state: &State) -> Duration {
+    if state.watching { POLL } else { POLL_UNWATCHED }
 }
 
 /// True if a read changed the result of the read before it.
