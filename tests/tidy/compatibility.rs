@@ -112,7 +112,7 @@ const SHOWN: &[(&str, &[&str])] = &[
         &["a_jvm_is_told_its_memory_and_its_directory_before_the_options_of_the_image"],
     ),
     ("`GOMAXPROCS`", &["runtimes_are_told_the_processors_unless_the_image_sets_them"]),
-    ("`/proc/self/cgroup`", &["TestOursShowsCommandsOtherThingsAsDocumented"]),
+    ("`/proc/self/cgroup`, `maps`", &["TestOursShowsCommandsOtherThingsAsDocumented"]),
     (
         "files outside the repository",
         &[

@@ -19,6 +19,12 @@ enum Need {
     Tables,
     /// The mappings in `/proc` that Bun reads.
     Mappings,
+    /// The memory in `/proc` that Node.js reads.
+    Memory,
+    /// A fixed path in `/dev/shm` for here-documents of ksh.
+    HereDocument,
+    /// A fixed path in `/tmp` for the locks of pnpm.
+    Locks,
     /// A pseudo-terminal, which no tier has.
     Terminal,
 }
@@ -45,11 +51,20 @@ const TABLES: &str =
 
 const BUN: &str = "Bun needs /proc/self/maps, which only --isolation namespaces shows: use it, or Node.js or Deno";
 
+const NODE: &str = "process.memoryUsage() of Node.js needs /proc/self/stat, which only --isolation namespaces shows: \
+                    use it, or, for Yarn 1, npm or Yarn 4";
+
+const HERE_DOCUMENT: &str = "ksh writes here-documents to /dev/shm, which only --isolation namespaces \
+                             has: use it, or another shell";
+
+const LOCKS: &str =
+    "this pnpm keeps locks in /tmp, which only --isolation namespaces has: use it, or pnpm 9";
+
 const TERMINAL: &str =
     "commands have no pseudo-terminals: start the program without script, expect or pty";
 
 /// Words that are all in the text of a program without something that it needs.
-const NEEDS: [(&[&str], Need); 18] = [
+const NEEDS: [(&[&str], Need); 21] = [
     // gpg, and programs that call it. It keeps secret keys in an agent.
     (&["can't connect to the agent"], Need::Agent),
     (&["can't connect to the gpg-agent"], Need::Agent),
@@ -76,6 +91,9 @@ const NEEDS: [(&[&str], Need); 18] = [
     // Java.
     (&["LinuxFileStore", "Mount point not found"], Need::Tables),
     (&["Bun has crashed"], Need::Mappings),
+    (&["uv_resident_set_memory", "EACCES"], Need::Memory),
+    (&["cannot create temporary file [Permission denied]"], Need::HereDocument),
+    (&["pnpm-store-operation-locks", "ermission denied"], Need::Locks),
 ];
 
 /// The remedy for a failure that depends on the isolation.
@@ -98,6 +116,9 @@ impl Need {
             Self::UnixSockets => UNIX_SOCKETS,
             Self::Tables => TABLES,
             Self::Mappings => BUN,
+            Self::Memory => NODE,
+            Self::HereDocument => HERE_DOCUMENT,
+            Self::Locks => LOCKS,
         };
         lacks.then(|| remedy.to_owned())
     }
@@ -175,6 +196,26 @@ mod tests {
             "dial unix /w/tmp/s: connect: no such file or directory",
         ] {
             assert_eq!(advice(other, Tier::Uid), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn programs_with_paths_that_no_variable_changes_have_a_remedy() {
+        for (text, need) in [
+            (
+                "Error: EACCES: permission denied, uv_resident_set_memory\n    at process.memoryUsage",
+                Need::Memory,
+            ),
+            ("ksh93[2]: cannot create temporary file [Permission denied]", Need::HereDocument),
+            (
+                "Failed to open the store operation lock at \"pnpm-store-operation-locks\": Permission \
+                 denied (os error 13)",
+                Need::Locks,
+            ),
+        ] {
+            assert_eq!(advice(text, Tier::Uid), need.remedy(Tier::Uid), "{text}");
+            assert!(advice(text, Tier::Uid).is_some_and(|told| told.contains("namespaces")));
+            assert_eq!(advice(text, Tier::Namespaces), None, "{text}");
         }
     }
 

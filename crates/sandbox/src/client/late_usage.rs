@@ -17,7 +17,7 @@ pub(super) struct LateUsage {
     recorded: Duration,
 }
 
-/// What a request has left to itself.
+/// Processes that a request has left to themselves.
 #[derive(Debug)]
 pub(super) enum Left {
     /// A command: the end of its worker, and the usage of its process before the command.

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     ffi::{CString, OsStr},
+    iter,
     os::unix::ffi::OsStrExt,
 };
 
@@ -32,6 +33,10 @@ pub const WRITTEN: [&str; 11] = [
     "npm_config_cache",
 ];
 
+/// Lets jsii, the kernel of cdk8s, unpack itself into a temporary directory. It refuses a cache
+/// below a directory that others may write to, as that of workspaces is.
+static NO_JSII_CACHE: Bytes = Bytes::from_static(b"JSII_RUNTIME_PACKAGE_CACHE=disabled");
+
 /// The variable with options of every JVM.
 const JAVA: &str = "JAVA_TOOL_OPTIONS";
 
@@ -48,7 +53,13 @@ pub(super) fn compose(
     let (account, own, written) = (account(tenant), own(tenant), written(tenant, inherited));
     let java = java(tenant, inherited);
     let before = account.iter().chain(inherited);
-    let all = before.chain(&own).chain(&written).chain(&java).chain(caches).chain(request);
+    let all = before
+        .chain(&own)
+        .chain(iter::once(&NO_JSII_CACHE))
+        .chain(&written)
+        .chain(&java)
+        .chain(caches)
+        .chain(request);
     let last: BTreeMap<&[u8], usize> =
         all.clone().enumerate().map(|(index, entry)| (name(entry), index)).collect();
     all.enumerate()
@@ -84,6 +95,8 @@ fn own(tenant: &Tenant) -> Vec<Bytes> {
     let temporary = tenant.directory(TEMPORARY);
     [
         ("HOME", home.clone()),
+        // Here-documents of zsh are files with this prefix.
+        ("TMPPREFIX", temporary.join("zsh")),
         ("TMPDIR", temporary),
         ("XDG_CACHE_HOME", home.join(".cache")),
         ("XDG_CONFIG_HOME", home.join(".config")),
@@ -172,6 +185,7 @@ mod tests {
         let all = compose_strings(&["HOME=/root", "TMPDIR=/tmp"], &[]);
         assert!(all.contains(&"HOME=/root/w/home".to_owned()), "{all:?}");
         assert!(all.contains(&"TMPDIR=/root/w/tmp".to_owned()), "{all:?}");
+        assert!(all.contains(&"TMPPREFIX=/root/w/tmp/zsh".to_owned()), "{all:?}");
         assert!(!all.contains(&"HOME=/root".to_owned()), "{all:?}");
     }
 
