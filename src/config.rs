@@ -11,6 +11,7 @@ mod fields;
 mod git_ask_pass;
 mod home;
 mod install;
+mod kube_version;
 mod log_filter;
 mod migrate;
 mod otlp;

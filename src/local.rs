@@ -21,6 +21,7 @@ mod replay;
 mod report;
 mod request;
 mod show;
+mod source;
 mod subject;
 mod target;
 

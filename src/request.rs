@@ -39,6 +39,7 @@ mod receive_error;
 mod received;
 mod run_error;
 mod said;
+mod seconds;
 mod threads;
 mod workspace;
 

@@ -6,13 +6,16 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::parameter::{Parameter, pair, parameter};
+use super::{
+    kube_version::kube_version,
+    parameter::{Parameter, pair, parameter},
+};
 
 /// Fields of an Argo CD Application. A flag wins over the file.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Fields of the Application")]
 pub struct Fields {
-    /// Argo CD Application to take these fields, the plugin and the directory from; - for standard input
+    /// Argo CD Application to take these fields, the plugin and the directory from; - for standard input. Of a source hydrator, the dry source is rendered
     #[arg(short = 'f', long = "application", value_name = "FILE")]
     pub application: Option<PathBuf>,
     /// The source of the Application to render, from 1 [default: the one with a plugin]
@@ -39,8 +42,8 @@ pub struct Fields {
     /// URL of its repository
     #[arg(long, value_name = "URL")]
     pub repo_url: Option<String>,
-    /// Version of the cluster, for example 1.34
-    #[arg(long, value_name = "VERSION")]
+    /// Version of the cluster, for example 1.34; as in Argo CD, the plugin sees only its numbers
+    #[arg(long, value_name = "VERSION", value_parser = kube_version)]
     pub kube_version: Option<String>,
     /// API versions of the cluster, separated by commas
     #[arg(long, value_name = "VERSIONS")]

@@ -3,17 +3,14 @@
 use std::{
     fs,
     io::{self, Read},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{DeserializeOwned, Error as _},
-};
+use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::parameters::ParameterValue;
+use super::source::{Source, with_remedy};
 use crate::{budget::show, config, plugin::documents};
 
 /// Longest file in bytes. The API server takes no object above 1.5 MiB; a file
@@ -32,16 +29,7 @@ pub(super) struct ApplicationObject {
     pub(super) name: Option<String>,
     pub(super) namespace: Option<String>,
     pub(super) project: Option<String>,
-    pub(super) repo_url: Option<String>,
-    pub(super) target_revision: Option<String>,
-    /// Directory of the application in its repository.
-    pub(super) path: Option<PathBuf>,
-    /// Name of the plugin.
-    pub(super) plugin: Option<String>,
-    /// Items of `spec.source.plugin.env`.
-    pub(super) environment: Vec<(String, String)>,
-    /// Items of `spec.source.plugin.parameters`; `None` without `spec.source.plugin`.
-    pub(super) parameters: Option<Vec<ParameterValue>>,
+    pub(super) source: Source,
 }
 
 /// Reasons why a file has no Application to render.
@@ -70,6 +58,12 @@ pub enum NoApplication {
     /// Its source is a chart, or there is none.
     #[error("the source of the Application has no path: add the directory as APP_DIR")]
     NoPath,
+    /// A file with overrides cannot be merged over the source.
+    #[error("Argo CD cannot merge it over the source of the Application: {0}")]
+    Overrides(String),
+    /// Argo CD cannot tell if the plugin or another tool renders the source.
+    #[error("the source has both plugin and {0}, and Argo CD accepts only one: remove one")]
+    Types(&'static str),
     /// Several sources have a plugin, or there is none at the given position.
     #[error("the Application has {count} sources: choose one with --source-position 1 to {count}")]
     Sources {
@@ -99,6 +93,7 @@ struct Specification {
     source: Option<Source>,
     #[serde(default)]
     sources: Vec<Source>,
+    source_hydrator: Option<SourceHydrator>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -106,31 +101,11 @@ struct Destination {
     namespace: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Source {
-    #[serde(rename = "repoURL")]
-    repo_url: Option<String>,
-    target_revision: Option<String>,
-    path: Option<PathBuf>,
-    plugin: Option<Plugin>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Plugin {
-    #[serde(default)]
-    name: String,
-    #[serde(default, deserialize_with = "named")]
-    env: Vec<Variable>,
-    #[serde(default, deserialize_with = "named")]
-    parameters: Vec<ParameterValue>,
-}
-
+/// Only its dry source has manifests to render.
 #[derive(Debug, Deserialize)]
-struct Variable {
-    name: String,
-    #[serde(default)]
-    value: String,
+#[serde(rename_all = "camelCase")]
+struct SourceHydrator {
+    dry_source: Source,
 }
 
 impl ApplicationObject {
@@ -143,19 +118,12 @@ impl ApplicationObject {
         let Document { metadata, mut spec } = choose(applications(text)?, flags.name.as_deref())?;
         let source = spec.take_source(flags.source_position)?;
         let home = flags.argocd_namespace.as_deref().unwrap_or(CONTROL_PLANE);
-        let has_plugin = source.plugin.is_some();
-        let plugin = source.plugin.unwrap_or_default();
-        let environment = plugin.env.into_iter().map(|Variable { name, value }| (name, value));
+        source.check()?;
         Ok(Self {
             name: Some(metadata.instance(home)).filter(|name| !name.is_empty()),
             namespace: spec.destination.and_then(|destination| destination.namespace),
             project: spec.project,
-            repo_url: source.repo_url,
-            target_revision: source.target_revision,
-            path: source.path,
-            plugin: Some(plugin.name).filter(|name| !name.is_empty()),
-            environment: environment.collect(),
-            parameters: has_plugin.then_some(plugin.parameters),
+            source,
         })
     }
 }
@@ -175,9 +143,12 @@ impl Specification {
     /// The source at a position, or else the only one that has a plugin.
     fn take_source(&mut self, position: Option<usize>) -> Result<Source, NoApplication> {
         let sources = std::mem::take(&mut self.sources);
-        // Argo CD ignores `source` if there are `sources`.
-        let mut sources =
-            if sources.is_empty() { self.source.take().into_iter().collect() } else { sources };
+        // Argo CD ignores `source` if there are `sources`, and both if there is a hydrator.
+        let dry = self.source_hydrator.take().map(|hydrator| hydrator.dry_source);
+        let mut sources = match dry {
+            None if !sources.is_empty() => sources,
+            dry => dry.or_else(|| self.source.take()).into_iter().collect(),
+        };
         let count = sources.len();
         let index = match position {
             Some(position) => position.checked_sub(1).filter(|index| *index < count),
@@ -200,7 +171,7 @@ fn only(mut all: impl Iterator<Item = bool>) -> Option<usize> {
     (!all.any(|is_it| is_it)).then_some(index)
 }
 
-fn text(path: &Path) -> Result<Vec<u8>, NoApplication> {
+pub(super) fn text(path: &Path) -> Result<Vec<u8>, NoApplication> {
     let mut text = Vec::new();
     let read = match path.as_os_str().as_encoded_bytes() {
         b"-" => io::stdin().take(MAX_FILE + 1).read_to_end(&mut text)?,
@@ -237,7 +208,7 @@ fn is_application(object: &Value) -> bool {
 }
 
 /// The value without members that are null: for Kubernetes, they are absent.
-fn without_nulls(value: Value) -> Value {
+pub(super) fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(members) => {
             let set = members.into_iter().filter(|(_, value)| !value.is_null());
@@ -246,22 +217,6 @@ fn without_nulls(value: Value) -> Value {
         Value::Array(items) => items.into_iter().map(without_nulls).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
     }
-}
-
-fn with_remedy(error: &serde_json::Error) -> String {
-    let error = error.to_string();
-    let needs_quotes = error.ends_with("expected a string") || error.ends_with("path string");
-    let remedy = ": put quotes around strings such as \"yes\", \"1.0\" and \"0644\"";
-    error + if needs_quotes { remedy } else { "" }
-}
-
-/// Reads items one by one, so that an error names its item.
-fn named<'de, D: Deserializer<'de>, T: DeserializeOwned>(items: D) -> Result<Vec<T>, D::Error> {
-    let read = |item: Value| {
-        let name = item.get("name").cloned().unwrap_or_default();
-        serde_json::from_value(item).map_err(|error| D::Error::custom(format!("{name}: {error}")))
-    };
-    Vec::<Value>::deserialize(items)?.into_iter().map(read).collect()
 }
 
 fn choose(mut all: Vec<Document>, name: Option<&str>) -> Result<Document, NoApplication> {
@@ -276,6 +231,7 @@ fn choose(mut all: Vec<Document>, name: Option<&str>) -> Result<Document, NoAppl
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::local::source::Variable;
 
     const TWO_SOURCES: &str = "\
 kind: ConfigMap
@@ -305,11 +261,12 @@ spec:
     fn the_source_with_a_plugin_is_taken() {
         let application = parse(TWO_SOURCES).unwrap();
         assert_eq!(application.name.as_deref(), Some("team_web"));
-        assert_eq!(application.path.as_deref(), Some(Path::new("apps/web")));
-        assert_eq!(application.plugin.as_deref(), Some("helm-v1"));
+        assert_eq!(application.source.path.as_deref(), Some(Path::new("apps/web")));
+        assert_eq!(application.source.plugin_name(), Some("helm-v1"));
         assert_eq!(application.namespace.as_deref(), Some("prod"));
-        assert_eq!(application.environment.len(), 2);
-        let json = serde_json::to_string(&application.parameters).unwrap();
+        let plugin = application.source.plugin.unwrap();
+        assert_eq!(plugin.env.len(), 2);
+        let json = serde_json::to_string(&plugin.parameters).unwrap();
         assert_eq!(json, r#"[{"array":[],"name":"list"},{"name":"text","string":"x"}]"#);
     }
 
@@ -319,8 +276,9 @@ spec:
         let text = TWO_SOURCES.replace("plugin:\n        name: helm-v1", merged);
         let text = text.replace("        env: [{name: A, value: b}, {name: E}]\n", "");
         let application = parse(&text).unwrap();
-        assert_eq!(application.plugin.as_deref(), Some("helm-v1"));
-        assert_eq!(application.environment, [("M".to_owned(), String::new())]);
+        assert_eq!(application.source.plugin_name(), Some("helm-v1"));
+        let environment = application.source.plugin.unwrap().env;
+        assert_eq!(environment, [Variable::from(("M".to_owned(), String::new()))]);
     }
 
     #[test]
@@ -337,7 +295,7 @@ spec:
         }
         let text = TWO_SOURCES.replace("env: [{name: A, value: b}, {name: E}]", "env:");
         let application = parse(&text.replace("value: b", "value: 'on'")).unwrap();
-        assert!(application.environment.is_empty());
+        assert!(application.source.plugin.unwrap().env.is_empty());
     }
 
     #[test]
@@ -348,9 +306,37 @@ spec:
             let flags = config::Fields { source_position: Some(position), ..Default::default() };
             ApplicationObject::parse(two.as_bytes(), &flags)
         };
-        assert_eq!(chosen(1).unwrap().parameters, Some(Vec::new()));
+        assert_eq!(chosen(1).unwrap().source.plugin.unwrap().parameters, []);
         assert!(chosen(2).is_ok());
         assert!([0, 3].into_iter().all(|position| chosen(position).is_err()));
+    }
+
+    #[test]
+    fn the_dry_source_of_a_hydrator_is_rendered() {
+        let hydrator = TWO_SOURCES.replace(
+            "  sources:\n",
+            "\
+  source: {path: never}
+  sourceHydrator:
+    syncSource: {targetBranch: env, path: hydrated}
+    drySource:
+      path: apps/dry
+      targetRevision: dry
+      plugin: {name: p}
+  sources:
+",
+        );
+        let Source { path, target_revision, plugin, .. } = parse(&hydrator).unwrap().source;
+        assert_eq!(path.as_deref(), Some(Path::new("apps/dry")));
+        assert_eq!(target_revision.as_deref(), Some("dry"));
+        assert_eq!(plugin.unwrap().name, "p");
+    }
+
+    #[test]
+    fn a_source_of_two_tools_is_refused_as_by_argo_cd() {
+        let two = TWO_SOURCES.replace("path: apps/web", "directory: {recurse: true}");
+        let error = parse(&two).unwrap_err().to_string();
+        assert!(error.starts_with("the source has both plugin and directory, "), "{error}");
     }
 
     #[test]

@@ -2,7 +2,11 @@
 
 use std::path::Path;
 
-use super::{application::ApplicationObject, parameters::ParameterValue};
+use super::{
+    application::ApplicationObject,
+    parameters::ParameterValue,
+    source::{PluginSource, Source, Variable},
+};
 use crate::config;
 
 /// Fields of an Application, as Argo CD names its variables.
@@ -25,35 +29,47 @@ pub(super) struct Fields {
 /// Project and namespace of an Application that names none.
 const DEFAULT: &str = "default";
 
+/// The name of the Application, or else that of its directory.
+pub(super) fn name(
+    flags: &config::Fields,
+    application: &ApplicationObject,
+    directory: &Path,
+) -> String {
+    let of_directory = || directory.file_name().unwrap_or_default().to_string_lossy().into();
+    flags.name.as_ref().or(application.name.as_ref()).cloned().unwrap_or_else(of_directory)
+}
+
 impl Fields {
     /// The flags, then the Application, then the defaults. A variable or
     /// parameter of the flags replaces the one of the same name.
     pub(super) fn new(
         flags: &config::Fields,
         application: ApplicationObject,
-        directory: &Path,
+        name: String,
     ) -> Self {
-        let of_directory = || directory.file_name().unwrap_or_default().to_string_lossy().into();
         let or_default = |value: Option<String>| value.unwrap_or_else(|| DEFAULT.to_owned());
         let first = |flag: &Option<String>, value: Option<String>| flag.clone().or(value);
-        let mut environment = application.environment;
+        let Source { repo_url, target_revision, plugin, .. } = application.source;
+        let is_plugin = plugin.is_some();
+        let PluginSource { env, parameters, .. } = plugin.unwrap_or_default();
+        let environment = env.into_iter().map(|Variable { name, value }| (name, value));
+        let mut environment: Vec<_> = environment.collect();
         environment.retain(|(name, _)| flags.env.iter().all(|(given, _)| given != name));
         environment.extend(flags.env.iter().cloned());
         let given = ParameterValue::gather(&flags.param);
         let is_given = !flags.env.is_empty() || !given.is_empty();
-        let mut parameters = application.parameters.or_else(|| is_given.then(Vec::new));
+        let mut parameters = (is_plugin || is_given).then_some(parameters);
         if let Some(all) = &mut parameters {
             all.retain(|known| given.iter().all(|given| given.name != known.name));
             all.extend(given);
         }
         Self {
-            name: first(&flags.name, application.name).unwrap_or_else(of_directory),
+            name,
             namespace: or_default(first(&flags.namespace, application.namespace)),
             project: or_default(first(&flags.project, application.project)),
             revision: flags.revision.clone().unwrap_or_default(),
-            target_revision: first(&flags.target_revision, application.target_revision)
-                .unwrap_or_default(),
-            repo_url: first(&flags.repo_url, application.repo_url).unwrap_or_default(),
+            target_revision: first(&flags.target_revision, target_revision).unwrap_or_default(),
+            repo_url: first(&flags.repo_url, repo_url).unwrap_or_default(),
             kube_version: flags.kube_version.clone().unwrap_or_default(),
             api_versions: flags.api_versions.clone().unwrap_or_default(),
             environment,
@@ -75,14 +91,19 @@ mod tests {
             param: vec![parameter("p=flag").unwrap()],
             ..config::Fields::default()
         };
+        let plugin = PluginSource {
+            env: ["A=file", "B="].map(|text| pair(text).unwrap().into()).into(),
+            parameters: ParameterValue::gather(&[parameter("p=file").unwrap()]),
+            ..PluginSource::default()
+        };
         let application = ApplicationObject {
             name: Some("file".to_owned()),
             project: Some("team".to_owned()),
-            environment: vec![("A".to_owned(), "file".to_owned()), ("B".to_owned(), String::new())],
-            parameters: Some(ParameterValue::gather(&[parameter("p=file").unwrap()])),
+            source: Source { plugin: Some(plugin), ..Source::default() },
             ..ApplicationObject::default()
         };
-        let fields = Fields::new(&flags, application, Path::new("/r/app"));
+        let name = name(&flags, &application, Path::new("/r/app"));
+        let fields = Fields::new(&flags, application, name);
         assert_eq!(
             (&*fields.name, &*fields.project, &*fields.namespace),
             ("flag", "team", "default")
@@ -95,7 +116,7 @@ mod tests {
     #[test]
     fn only_an_application_with_a_plugin_or_flags_for_it_have_parameters() {
         let parameters = |flags: &config::Fields| {
-            Fields::new(flags, ApplicationObject::default(), Path::new("/r/app")).parameters
+            Fields::new(flags, ApplicationObject::default(), String::new()).parameters
         };
         let none = config::Fields::default();
         assert_eq!(parameters(&none), None);
@@ -108,6 +129,6 @@ mod tests {
     #[test]
     fn the_directory_is_the_name_of_an_application_without_one() {
         let none = (config::Fields::default(), ApplicationObject::default());
-        assert_eq!(Fields::new(&none.0, none.1, Path::new("/r/app")).name, "app");
+        assert_eq!(name(&none.0, &none.1, Path::new("/r/app")), "app");
     }
 }

@@ -9,7 +9,7 @@ use super::{
     LocalError,
     application::{ApplicationObject, NoApplication},
     environment,
-    fields::Fields,
+    fields::{self, Fields},
     pack::{Codec, Pack},
     report::Report,
     request::Request,
@@ -43,16 +43,19 @@ struct Place {
 }
 
 impl<'o> Subject<'o> {
-    /// Reads the Application, if there is one, and finds the directories.
+    /// Reads the Application, if there is one, finds the directories, and reads the overrides
+    /// in the application's directory.
     pub(super) fn find(options: &'o Application) -> Result<Self, LocalError> {
         let mut application = application(&options.fields)?;
-        if options.plugin.is_some() {
-            application.plugin.clone_from(&options.plugin);
-            application.parameters.get_or_insert_default();
+        let place = Place::find(options, application.source.path.as_deref())?;
+        let directory = place.root.join(&place.directory);
+        let name = fields::name(&options.fields, &application, &directory);
+        application.source.merge(&directory, &name)?;
+        if let Some(plugin) = &options.plugin {
+            application.source.plugin.get_or_insert_default().name.clone_from(plugin);
         }
-        let plugin = application.plugin.clone();
-        let place = Place::find(options, application.path.as_deref())?;
-        let fields = Fields::new(&options.fields, application, &place.root.join(&place.directory));
+        let plugin = application.source.plugin_name().map(str::to_owned);
+        let fields = Fields::new(&options.fields, application, name);
         Ok(Self { options, place, fields, plugin })
     }
 

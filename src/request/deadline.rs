@@ -10,6 +10,7 @@ use std::{
 use thiserror::Error;
 use tokio::time::{Instant as TokioInstant, timeout_at};
 
+use super::seconds::Seconds;
 use crate::ready::poll_once;
 
 /// The part of a client's deadline that is kept for sending the answer. Argo CD's value.
@@ -228,8 +229,8 @@ impl Deadline {
 pub const CLIENT_REMEDY: &str =
     "raise controller.repo.server.timeout.seconds and server.repo.server.timeout.seconds";
 
-/// Shortest time in seconds that the text mentions.
-const SHOWN_DRAIN: f64 = 0.1;
+/// Shortest time that the text mentions.
+const SHOWN_DRAIN: Duration = Duration::from_millis(100);
 
 /// Least part of the time in the queue that the text mentions, in per cent.
 const SHOWN_QUEUED: u8 = 25;
@@ -241,19 +242,20 @@ impl fmt::Display for Deadline {
             return formatter.write_str("there is no deadline");
         };
         let end = self.after_wait();
-        let (granted, drain) = (granted.as_secs_f64(), self.drain().as_secs_f64());
+        let (granted, drain) = (Seconds(granted), self.drain());
         match clock {
             Clock::Client => {
-                write!(formatter, "the client's deadline of {granted:.1}s")?;
+                write!(formatter, "the client's deadline of {granted}")?;
                 if drain >= SHOWN_DRAIN {
-                    write!(formatter, ", minus {drain:.1}s to read the rest of the archive,")?;
+                    let drain = Seconds(drain);
+                    write!(formatter, ", minus {drain} to read the rest of the archive,")?;
                 }
                 write!(formatter, " passed{end} {CLIENT_REMEDY}")
             }
             Clock::Plugin => {
                 write!(
                     formatter,
-                    "the plugin's own spec.limits.timeout of {granted:.1}s passed{end} raise it"
+                    "the plugin's own spec.limits.timeout of {granted} passed{end} raise it"
                 )
             }
         }

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::{
     checksum::WrongChecksum, deadline::DeadlinePassed, excess::Excess, hint, index::NotIndexed,
+    seconds::Seconds,
 };
 use crate::{
     container::OomKill,
@@ -37,8 +38,8 @@ pub enum BrokenStream {
     NoChunk,
     /// The client sent too little for too long.
     #[error(
-        "the client sent less than {} in {:.1}s: {}",
-        MEMORY.say(STALL_BYTES), limit.as_secs_f64(), STREAM_TIMEOUT.raise(false)
+        "the client sent less than {} in {}: {}",
+        MEMORY.say(STALL_BYTES), Seconds(*limit), STREAM_TIMEOUT.raise(false)
     )]
     Stalled {
         /// The time limit.

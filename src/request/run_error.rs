@@ -17,6 +17,7 @@ use super::{
     hint::Hint,
     memory::NoMemory,
     said::Said,
+    seconds::Seconds,
 };
 use crate::{
     budget::{Budget, show},
@@ -140,17 +141,17 @@ impl Failure {
 impl fmt::Display for FailedCommand {
     fn fmt(&self, text: &mut Formatter<'_>) -> fmt::Result {
         let Self { command, failure, said, after, hint } = self;
-        let after = after.as_secs_f64();
+        let after = Seconds(*after);
         write!(text, "`{command}` ")?;
         match failure {
             Failure::Exit(code) => write!(text, "failed exit status {code}{said}"),
             Failure::Signal(signal) => write!(text, "failed signal: {signal}{said}"),
             Failure::Deadline(deadline) => {
-                write!(text, "failed signal: killed{said}: stopped after {after:.1}s: {deadline}")
+                write!(text, "failed signal: killed{said}: stopped after {after}: {deadline}")
             }
             Failure::Timeout(limit) => {
                 let passed = timeout_passed(*limit);
-                write!(text, "failed signal: killed{said}: stopped after {after:.1}s: {passed}")
+                write!(text, "failed signal: killed{said}: stopped after {after}: {passed}")
             }
             Failure::OutputLimit(limit) => {
                 write!(text, "was stopped: it wrote more than {}", OUTPUT.say(*limit as u64))
@@ -164,9 +165,9 @@ impl fmt::Display for FailedCommand {
 fn timeout_passed(limit: Duration) -> String {
     let flag = EXEC_TIMEOUT.raise(false);
     format!(
-        "the command's timeout of {:.1}s passed: {flag} (or $ARGOCD_EXEC_TIMEOUT), or give the \
+        "the command's timeout of {} passed: {flag} (or $ARGOCD_EXEC_TIMEOUT), or give the \
          plugin a spec.limits.timeout",
-        limit.as_secs_f64()
+        Seconds(limit)
     )
 }
 

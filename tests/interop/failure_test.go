@@ -136,6 +136,28 @@ func TestAnAppDirectoryThatIsNotOneIsNoticed(t *testing.T) {
 	}, d)
 }
 
+func TestAnAppDirectoryThatInitRemovesIsNoticed(t *testing.T) {
+	removing := func(name, init string) plugin.Definition {
+		return plugin.Definition{Name: name, Spec: `
+init: {command: [sh, -c, '` + init + `']}
+generate: {command: [cat, app.yaml]}
+`}
+	}
+	removed, replaced := removing("removed", `rm -r "$PWD"`), removing("replaced", `rm -r "$PWD"; echo x >"$PWD"`)
+	onEach(t, func(t *testing.T, s subject) {
+		repo := repositoryOf(t, tree.Files{"app.yaml": "kind: App\n", "deep/app/app.yaml": "kind: App\n"})
+		for _, path := range []string{".", "deep/app"} {
+			for cause, d := range map[string]plugin.Definition{"no such file or directory": removed, "not a directory": replaced} {
+				_, err := s.generate(t, d, at(repo, path))
+				refusedLike(t, s, err, codes.Unknown, generating+"fork/exec ANYcat: "+cause)
+				if s.isOurs() && !strings.Contains(err.Error(), "a command such as init removed it") {
+					t.Errorf("expected the cause, got %v", err)
+				}
+			}
+		}
+	}, removed, replaced)
+}
+
 func TestAPathOutsideTheRepositoryIsIllegal(t *testing.T) {
 	d := announcing("cat", "{static: [{name: a}]}")
 	archive := tree.Archive(tree.Entry{Name: "app.yaml", Body: "kind: App\n"})

@@ -158,6 +158,25 @@ func TestOursTakesTheLastOfEqualKeysAsDocumented(t *testing.T) {
 	}
 }
 
+func TestOursKeepsALastLineOfWholeBlocksAsDocumented(t *testing.T) {
+	theirs, s := peer(t, printing), ours(t, printing)
+	for _, blocks := range []int{1, 3} {
+		for _, surplus := range []int{-1, 0, 1} {
+			value := strings.Repeat("x", 4096*blocks+surplus-len("b: "))
+			repo := repositoryOf(t, tree.Files{"out": "a: 1\nb: " + value})
+			whole := `{"a":1,"b":"` + value + `"}`
+			wanted := whole
+			if surplus == 0 {
+				wanted = `{"a":1}`
+			}
+			got, err := theirs.generate(t, printing, repo)
+			rendered(t, got, err, wanted)
+			got, err = s.generate(t, printing, repo)
+			rendered(t, got, err, whole)
+		}
+	}
+}
+
 func TestOursLimitsOutputsAsDocumented(t *testing.T) {
 	const limit = "limits: {output: 1Ki}\n"
 	definitions := []plugin.Definition{

@@ -150,6 +150,8 @@ const SHOWN: &[(&str, &[&str])] = &[
     ),
     ("headers that no gRPC client sends", &["TestOursJudgesHeadersAsDocumented"]),
     ("a command after its deadline", &["TestWhatACommandStartedMayCleanUpAtTheDeadline"]),
+    ("the last line of an output", &["TestOursKeepsALastLineOfWholeBlocksAsDocumented"]),
+    ("mode of a directory that its owner", &["a_closed_directory_is_opened_to_its_owner"]),
     ("JSON with `\\/`", &["json_that_yaml_refuses_is_respelled"]),
     ("a key that a command's JSON", &["TestOursReadsRepeatedKeysAsDocumented"]),
     ("keys of one mapping", &["TestOursTakesTheLastOfEqualKeysAsDocumented"]),

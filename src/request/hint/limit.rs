@@ -8,7 +8,7 @@ use super::{Facts, Times, advice::Advice, signal_of};
 use crate::{
     metrics::RequestLimit,
     plugin::Limits,
-    request::excess::own_limit,
+    request::{excess::own_limit, seconds::Seconds},
     settings::{CPU, DISK, FILE_SIZE, FILES, MAX_REQUESTS, MEMORY, OUTPUT, PROCESSES, REQUESTS},
 };
 
@@ -215,8 +215,8 @@ impl Facts<'_> {
         let own = self.plugin.limits.requests.is_some();
         let remedy = if own { REQUESTS.raise(true) } else { MAX_REQUESTS.raise(true) };
         is_cause.then(|| {
-            let waited = waited.as_secs_f64();
-            format!("its request had waited {waited:.1}s for a free place before: {remedy}")
+            let waited = Seconds(waited);
+            format!("its request had waited {waited} for a free place before: {remedy}")
         })
     }
 

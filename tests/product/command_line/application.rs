@@ -44,11 +44,19 @@ spec:
 ";
 
 fn render(arguments: &[&str], application: &str) -> Output {
+    render_with(&[], arguments, application)
+}
+
+/// Renders with these names and texts of files in the application's directory.
+fn render_with(files: &[(&str, &str)], arguments: &[&str], application: &str) -> Output {
     let place = TempDir::with_prefix("cmp-application-").unwrap();
     let at = |name: &str| place.path().join(name);
     fs::create_dir_all(at("repo/apps/web")).unwrap();
     fs::create_dir(at("plugins")).unwrap();
     fs::write(at("repo/apps/web/marker"), "found").unwrap();
+    for (name, text) in files {
+        fs::write(at("repo/apps/web").join(name), text).unwrap();
+    }
     fs::write(at("plugins/echo.yaml"), PLUGIN).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_cmp-supervisor"));
     command.args(["render", "-f", "-", "--isolation", "none", "--plugins-dir"]);
@@ -82,6 +90,36 @@ fn an_application_is_rendered_as_argo_cd_would_ask_for_it() {
     ] {
         assert!(manifest.contains(&format!("{name}: {value}\n")), "{name}: {value}: {manifest}");
     }
+}
+
+#[test]
+fn overrides_in_the_repository_win_over_the_application_and_flags_win_over_both() {
+    let files = [
+        (".argocd-source.yaml", "plugin: {env: [{value: $ARGOCD_APP_PROJECT_NAME}]}"),
+        (".argocd-source-team_web.yaml", "plugin: {parameters: [{name: list, array: [c, d]}]}"),
+        (".argocd-source-web.yaml", "plugin: {name: of-another-namespace}"),
+    ];
+    let manifest = |arguments: &[&str]| {
+        let output = render_with(&files, arguments, APPLICATION);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let merged = manifest(&[]);
+    assert!(merged.contains("ARGOCD_ENV_GREETING: shop\n"), "{merged}");
+    assert!(merged.contains("PARAM_LIST_1: d\n"), "{merged}");
+    let flagged = manifest(&["--env", "GREETING=flag"]);
+    assert!(flagged.contains("ARGOCD_ENV_GREETING: flag\n"), "{flagged}");
+}
+
+#[test]
+fn the_plugin_sees_only_the_numbers_of_a_clusters_version() {
+    let output = render(&["--kube-version", "v1.34.2-eks-1"], APPLICATION);
+    let manifest = String::from_utf8(output.stdout).unwrap();
+    assert!(manifest.contains("KUBE_VERSION: 1.34.2\n"), "{manifest}");
+    let output = render(&["--kube-version", "latest"], APPLICATION);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("expected at least two numbers, for example 1.34"), "{stderr}");
 }
 
 #[test]

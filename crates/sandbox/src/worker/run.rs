@@ -67,13 +67,17 @@ pub(super) fn become_command(
     if task.is_read_only && tenant.repository.is_none() {
         confined.keep_repository(tenant)?;
     }
+    let not_entered = |errno| JobError::Refused(entry_error(&path, errno, task));
     let repository = match &tenant.repository {
         Some(shared) => open(&shared.path, DIRECTORY, Mode::empty()),
-        None => openat(confined.workspace(), REPOSITORY, DIRECTORY, Mode::empty()),
+        None => match openat(confined.workspace(), REPOSITORY, DIRECTORY, Mode::empty()) {
+            // Only a command of the request can remove or replace it.
+            Err(errno @ (Errno::ENOENT | Errno::ENOTDIR)) => return Err(not_entered(errno)),
+            opened => opened,
+        },
     };
     let repository = repository.map_err(step(OPEN_REPOSITORY))?;
-    enter(&repository, &task.directory)
-        .map_err(|errno| JobError::Refused(entry_error(&path, errno, task)))?;
+    enter(&repository, &task.directory).map_err(not_entered)?;
     confined.finish()?;
     connect(socket, ask_pass.as_ref().map(|place| &*place.descriptors).unwrap_or_default())?;
     limits::lower_descriptors().map_err(step("limit descriptors"))?;
@@ -153,7 +157,10 @@ fn is_of_program(errno: Errno) -> bool {
 fn entry_error(path: &Path, errno: Errno, task: &RunTask) -> String {
     let (error, directory) = (fork_exec(path, errno), String::from_utf8_lossy(&task.directory));
     if matches!(errno, Errno::ENOENT | Errno::ENOTDIR) {
-        return format!("{error} (is the application directory `{directory}` in the repository?)");
+        return format!(
+            "{error} (the application directory `{directory}` is not in the repository, or a \
+             command such as init removed it)"
+        );
     }
     error
 }
