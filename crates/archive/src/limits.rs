@@ -47,13 +47,15 @@ impl UnpackLimit {
         }
     }
 
-    /// The remedy. No flag enlarges a volume.
+    /// The remedy. No flag enlarges a volume. The limit stays that of the start, although
+    /// files of others may be gone.
     pub(super) fn remedy(self) -> impl fmt::Display {
         fmt::from_fn(move |text| match self {
             Self::Bytes | Self::Files => write!(text, "raise --{}", self.flag()),
             Self::Volume => text.write_str(
-                "the work directory's volume holds no more for requests: raise its sizeLimit, and \
-                 the container's memory limit if it is in memory",
+                "the work directory's volume had no more for requests when the supervisor started: \
+                 raise its sizeLimit, and the container's memory limit if it is in memory, or \
+                 restart the container if the volume has more space now",
             ),
         })
     }

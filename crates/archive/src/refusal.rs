@@ -121,8 +121,10 @@ mod tests {
         let start = "the archive holds more than 8Mi of files: raise --max-repository, or exclude";
         assert!(bytes.starts_with(start) && !bytes.contains("sizeLimit"), "{bytes}");
         let volume = text(8 << 20, UnpackLimit::Volume);
-        let start = "the archive holds more than 8Mi of files: the work directory's volume holds";
+        let start =
+            "the archive holds more than 8Mi of files: the work directory's volume had no more";
         assert!(volume.starts_with(start) && volume.contains("raise its sizeLimit"), "{volume}");
+        assert!(volume.contains("restart the container if the volume has more"), "{volume}");
         assert!(!volume.contains("--max-repository"), "{volume}");
         let odd = text(1001, UnpackLimit::Bytes);
         assert!(odd.starts_with("the archive holds more than 1001 bytes: "), "{odd}");

@@ -59,7 +59,11 @@ fn the_remedy_for_a_large_repository_fits_the_origin_of_the_limit() {
         rendered.error().to_owned()
     };
     let of_volume = error(&[]);
-    assert!(of_volume.contains("volume holds no more for requests: raise its"), "{of_volume}");
+    assert!(
+        of_volume
+            .contains("volume had no more for requests when the supervisor started: raise its"),
+        "{of_volume}"
+    );
     assert!(!of_volume.contains("--max-repository"), "{of_volume}");
     let of_flag = error(&["--max-repository", "1Mi"]);
     assert!(of_flag.contains("more than 1Mi of files: raise --max-repository, or"), "{of_flag}");
