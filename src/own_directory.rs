@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-use cmp_sandbox::as_user;
+use cmp_sandbox::{as_user, directory_remedy};
 use rustix::{fs::Mode, process::geteuid};
 use thiserror::Error;
 
@@ -38,6 +38,16 @@ pub(crate) enum NotOwn {
     /// It is a link or a file, or it belongs to somebody else.
     #[error("it is no directory of UID {0}: remove it")]
     Foreign(u32),
+}
+
+impl NotOwn {
+    /// The remedy, unless the error has it already. `flag` chooses another directory above.
+    pub(crate) fn remedy(&self, flag: &str) -> Option<String> {
+        match self {
+            Self::Io(error) => Some(directory_remedy(error, flag)),
+            Self::Foreign(_) => None,
+        }
+    }
 }
 
 /// Creates a directory for the supervisor's UID, or checks it. Call this while the process may
@@ -134,6 +144,14 @@ mod tests {
         assert!(restore(&inner, OWNER, 0o750).unwrap());
         assert_eq!((mode(&outer), mode(&inner)), (0o750, 0o750));
         assert!(!restore(&inner, OWNER, 0o750).unwrap());
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_created_is_told_with_the_uid() {
+        let refused = NotOwn::from(io::Error::from(io::ErrorKind::PermissionDenied));
+        let remedy = refused.remedy("--work-dir").unwrap();
+        let start = format!("make the directory writable by UID {}", geteuid());
+        assert!(remedy.starts_with(&start), "{remedy}");
     }
 
     #[test]

@@ -71,7 +71,8 @@ impl LastGood {
     /// that is not possible: then nothing is kept.
     pub(super) fn open(directory: &Path) -> Option<Self> {
         let path = directory.join(FILE);
-        let own = own_directory::check(directory, geteuid().as_raw());
+        // It is missing if the supervisor's UID may not create it, and the error says so.
+        let own = own_directory::create(directory, geteuid().as_raw());
         match own.and_then(|()| Ok(read(&path)?)) {
             Ok(texts) => {
                 if !texts.is_empty() {
@@ -82,7 +83,8 @@ impl LastGood {
             }
             Err(error) => {
                 let directory = directory.display();
-                warn!(%directory, %error, "cannot keep the last good definitions: a restart would lose them");
+                let remedy = error.remedy("--work-dir");
+                warn!(%directory, %error, remedy, "cannot keep the last good definitions: a restart would lose them");
                 None
             }
         }
