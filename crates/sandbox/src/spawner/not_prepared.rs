@@ -75,6 +75,11 @@ pub(super) enum Unavailable {
     NoLandlock(Errno),
     #[error("Landlock version 6 is needed (Linux 6.12), but this kernel has version {0}")]
     OldLandlock(i32),
+    #[error(
+        "requests would run as root, the UID of --run-as-uid, and Landlock does not confine root: set \
+         --run-as-uid to another UID"
+    )]
+    AsRoot,
     #[error("cannot read the groups of caches in {path}: {error}: set another --work-dir")]
     CacheRoot { path: PathBuf, error: io::Error },
     #[error("cannot create namespaces: {0}{advice}", advice = namespaces_advice(.0))]
@@ -122,6 +127,7 @@ impl Unavailable {
                 | NoUids::Read(_)
                 | NoUids::Claim(_),
             )
+            | Self::AsRoot
             | Self::CacheRoot { .. } => Need::Other,
         }
     }
@@ -208,6 +214,13 @@ mod tests {
             assert_eq!(refused.need(), Need::Other);
         }
         assert_eq!(Unavailable::NoLandlock(Errno::EOPNOTSUPP).need(), Need::Landlock);
+    }
+
+    #[test]
+    fn root_as_the_uid_of_requests_is_named_as_the_cause() {
+        let text = NotPrepared::Tiers(vec![(Tier::Landlock, Unavailable::AsRoot)]).tell().reason;
+        assert!(text.contains("landlock: requests would run as root"), "{text}");
+        assert!(text.contains("set --run-as-uid to another UID"), "{text}");
     }
 
     #[test]

@@ -153,6 +153,9 @@ fn has(
         (Tier::Landlock, Ok(version)) if !covers_signals(version) => {
             return Err(Unavailable::OldLandlock(version));
         }
+        (Tier::Landlock, Ok(_)) if geteuid().is_root() && setup.shared_uid == 0 => {
+            return Err(Unavailable::AsRoot);
+        }
         (Tier::None, _) | (Tier::Landlock, Ok(_)) => return Ok(None),
         (Tier::Uid | Tier::Namespaces, Err(errno)) if !setup.accept_no_landlock => {
             return Err(Unavailable::NoLandlockBesides(errno));
