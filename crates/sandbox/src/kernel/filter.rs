@@ -20,7 +20,10 @@ use crate::wire::tier::Tier;
 
 /// The kernel rejected the filter.
 #[derive(Debug, Error)]
-#[error("seccomp: {0}")]
+#[error(
+    "seccomp: {0}: let the container's seccomp profile allow seccomp(2), and use a kernel with \
+     CONFIG_SECCOMP_FILTER"
+)]
 pub(crate) struct NotInstalled(seccompiler::Error);
 
 /// `AUDIT_ARCH_…` of this machine.
