@@ -315,8 +315,7 @@ spec:
     fn the_dry_source_of_a_hydrator_is_rendered() {
         let hydrator = TWO_SOURCES.replace(
             "  sources:\n",
-            "\
-  source: {path: never}
+            "  source: {path: never}
   sourceHydrator:
     syncSource: {targetBranch: env, path: hydrated}
     drySource:
