@@ -12,6 +12,7 @@ mod fields;
 mod findings;
 mod interrupt;
 mod observe;
+mod overrides;
 mod pack;
 mod parameters;
 mod peer;

@@ -116,9 +116,8 @@ impl ApplicationObject {
 
     fn parse(text: &[u8], flags: &config::Fields) -> Result<Self, NoApplication> {
         let Document { metadata, mut spec } = choose(applications(text)?, flags.name.as_deref())?;
-        let source = spec.take_source(flags.source_position)?;
+        let source = one_tool(spec.take_source(flags.source_position)?)?;
         let home = flags.argocd_namespace.as_deref().unwrap_or(CONTROL_PLANE);
-        source.check()?;
         Ok(Self {
             name: Some(metadata.instance(home)).filter(|name| !name.is_empty()),
             namespace: spec.destination.and_then(|destination| destination.namespace),
@@ -162,6 +161,14 @@ impl Specification {
             }
             None => Err(NoApplication::Sources { count }),
         }
+    }
+}
+
+/// The source, if Argo CD can tell which tool renders it.
+pub(super) fn one_tool(source: Source) -> Result<Source, NoApplication> {
+    match source.other_tool() {
+        None => Ok(source),
+        Some(other) => Err(NoApplication::Types(other)),
     }
 }
 

@@ -10,6 +10,7 @@ use super::{
     application::{ApplicationObject, NoApplication},
     environment,
     fields::{self, Fields},
+    overrides::merge_overrides,
     pack::{Codec, Pack},
     report::Report,
     request::Request,
@@ -50,7 +51,7 @@ impl<'o> Subject<'o> {
         let place = Place::find(options, application.source.path.as_deref())?;
         let directory = place.root.join(&place.directory);
         let name = fields::name(&options.fields, &application, &directory);
-        application.source.merge(&directory, &name)?;
+        merge_overrides(&mut application.source, &directory, &name)?;
         if let Some(plugin) = &options.plugin {
             application.source.plugin.get_or_insert_default().name.clone_from(plugin);
         }
