@@ -135,8 +135,10 @@ impl Progress {
 
     /// Ends the last phase: its time, and its place among those that wait, unless there was none.
     pub fn finish(&mut self, outcome: Outcome) {
-        if outcome == Outcome::Rejected {
-            self.waiting.take().into_iter().for_each(Waiting::refuse);
+        if outcome == Outcome::Rejected
+            && let Some(waiting) = self.waiting.take()
+        {
+            waiting.refuse();
         }
         self.close(Instant::now());
     }
